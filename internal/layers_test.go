@@ -23,7 +23,7 @@ const rootName = "sandpiper"
 var layers = [][]string{
 	{"fault", "clock", "rawjson", "lazyregexp", "logtest", "longtest"},
 	{"command", "store", "telemetry", "httpserver", "memory"},
-	{"tool", "audit", "clientconfig", "access"},
+	{"tool", "audit", "access"},
 	{"privacy", "policy", "sandbox", "upstream"},
 	{"guardrail", "home"},
 	{"toolcall"},

@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -207,7 +210,7 @@ func loads(yaml, dotenv string, environ []string, ok func(dir string, c *config.
 		files := maps.Clone(secondSeed)
 		files["config.yaml"], files[".env"] = yaml, dotenv
 		writeAll(t, dir, files)
-		c, err := config.Load(config.Sources{Dir: dir, File: filepath.Join(dir, "config.yaml"), Environ: append(environ, "HOME="+dir)})
+		c, err := config.Load(config.Sources{Dir: dir, File: filepath.Join(dir, "config.yaml"), Environ: append(environ, "HOME="+dir), Features: daemon.Sections(feature.OfDaemon(all.Features()))})
 		if err != nil {
 			t.Fatal(err)
 		}

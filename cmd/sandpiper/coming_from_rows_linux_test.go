@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 )
 
 // firstSeed are files of the first seed, below code-execution-mcp.
@@ -218,14 +219,20 @@ var comingFrom = map[string]map[string]check{
 		"LOG_FILE":               loads("", "LOG_FILE=logs/x.log", nil, func(dir string, c *config.Config, _ string) bool { return c.Log.File == dir+"/logs/x.log" }),
 		"AZURE_OPENAI_ENDPOINT": allOf(
 			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.URL == "${AZURE_OPENAI_ENDPOINT}" }),
-			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.URL == "${AZURE_OPENAI_ENDPOINT}" })),
+			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool {
+				return config.Of[embedding.Settings](c).Model.URL == "${AZURE_OPENAI_ENDPOINT}"
+			})),
 		"AZURE_OPENAI_API_KEY": allOf(
 			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.Key == "${AZURE_OPENAI_API_KEY}" }),
-			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.Key == "${AZURE_OPENAI_API_KEY}" })),
+			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool {
+				return config.Of[embedding.Settings](c).Model.Key == "${AZURE_OPENAI_API_KEY}"
+			})),
 		"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME": azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.Name == "n" }),
 		"AZURE_OPENAI_API_VERSION":          azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.APIVersion == "2024-08-01-preview" }),
-		"AZURE_OPENAI_EMBEDDER_NAME":        azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.Model == "n" }),
-		"AZURE_OPENAI_EMBEDDER_VERSION":     azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.APIVersion == "2024-08-01-preview" }),
+		"AZURE_OPENAI_EMBEDDER_NAME":        azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return config.Of[embedding.Settings](c).Model.Model == "n" }),
+		"AZURE_OPENAI_EMBEDDER_VERSION": azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool {
+			return config.Of[embedding.Settings](c).Model.APIVersion == "2024-08-01-preview"
+		}),
 	},
 	"Folders": {
 		"client/":                    allOf(exists("clients/python/src/sandpiper/compat.py"), executes("import os; result = os.path.exists('/workspace/client')", `"result":false`)),

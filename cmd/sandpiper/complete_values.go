@@ -41,8 +41,6 @@ var argumentValues = map[string][]cli.Values{
 	"files get":         {workspaceFiles},
 	"files put":         {cli.LocalFiles},
 	"files rm":          {workspaceFiles},
-	"models add":        {modelNames, cli.LocalFiles},
-	"models remove":     {modelNames},
 	"packages install":  {layerNames},
 	"packages list":     {layerNames},
 	"packages lock":     {layerNames},
@@ -141,14 +139,6 @@ func workspaceFiles(r cli.Request) (all []cobra.Completion, err error) {
 		}
 	}
 	return cli.Without(all, r.Args), err
-}
-
-func modelNames(r cli.Request) (all []cobra.Completion, err error) {
-	models, err := daemon.Models(r.Cfg.DataDir).List()
-	for _, m := range models {
-		all = append(all, m.Name)
-	}
-	return all, err
 }
 
 func layerNames(r cli.Request) ([]cobra.Completion, error) { return r.Cfg.PackageLayerNames(), nil }

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -58,40 +53,12 @@ they create a configuration file:
 		})
 }
 
-// replaceConfig replaces a configuration file, and writes the JSON Schema to which it refers.
-func replaceConfig(env *cli.Env, path string, old, text []byte) error {
-	b := clientconfig.Backups{Dir: cmp.Or(config.UserDir(os.Environ()), filepath.Dir(path))}
-	if err := b.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
-		return err
-	}
-	return writeSchema(env, path, text, b.Replace)
-}
-
-// writeSchema writes the JSON Schema of this version next to a configuration file whose first line
-// refers to it.
-func writeSchema(env *cli.Env, path string, text []byte, write func(clientconfig.Change) error) error {
-	if !strings.HasPrefix(string(text), config.SchemaLine) {
-		return nil
-	}
-	schema, err := config.JSONSchema(daemon.Sections(env.Features))
-	if err != nil {
-		return err
-	}
-	schema = append(schema, '\n')
-	file := filepath.Join(filepath.Dir(path), config.SchemaFile)
-	old, err := os.ReadFile(file)
-	if err == nil && bytes.Equal(old, schema) {
-		return nil
-	}
-	return write(clientconfig.Change{Path: file, Old: old, New: schema, Mode: 0o644})
-}
-
 func runConfigCheck(ctx context.Context, env *cli.Env) error {
 	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	warnings, err := daemon.Check(cfg)
+	warnings, err := daemon.Check(cfg, env.Features)
 	if err != nil {
 		return err
 	}

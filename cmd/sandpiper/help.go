@@ -25,7 +25,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 		commands []*cobra.Command
 	}{
 		{cli.CodeGroup, []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), sessionCommand(env), skillsCommand(env), taskCommand(env)}},
-		{"Servers and tools", []*cobra.Command{initCommand(env), serversCommand(env), toolsCommand(env)}},
+		{cli.ServersGroup, []*cobra.Command{serversCommand(env), toolsCommand(env)}},
 		{"Safety", []*cobra.Command{approvalsCommand(env), auditCommand(env), piiCommand(env), policyCommand(env), trustCommand(env)}},
 		{"Operation", []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},
 	} {
@@ -35,7 +35,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(backupCommand(env), modelsCommand(env), packagesCommand(env), restoreCommand(env), statsCommand(env), versionCommand(env))
+	root.AddCommand(backupCommand(env), packagesCommand(env), restoreCommand(env), statsCommand(env), versionCommand(env))
 	for _, f := range features {
 		if f.Commands != nil {
 			root.AddCommand(f.Commands(env)...)

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
 )
 
 // localModel is a configuration with three tools and a local model.

@@ -91,7 +91,7 @@ func runPackagesAdd(ctx context.Context, env *cli.Env, more preset) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceConfig(env, path, old, text); err != nil {
+	if err := cli.ReplaceConfig(env, path, old, text); err != nil {
 		return err
 	}
 	if env.JSON {

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/config/literal"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
@@ -138,8 +138,7 @@ func runServersAdd(ctx context.Context, env *cli.Env, s config.Server, replace b
 
 // addCommand returns the command that replaces the entry of a server by s, with references instead of secrets.
 func addCommand(s config.Server) string {
-	safe, _ := clientconfig.FindSecrets(clientconfig.Env{Lookup: os.LookupEnv},
-		clientconfig.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
+	safe, _ := redactServer(s)
 	s.Command, s.Args, s.Env, s.URL, s.Headers = safe.Command, safe.Args, safe.Env, safe.URL, safe.Headers
 	words := []string{"sandpiper", "servers", "add", s.Name, "--replace"}
 	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
@@ -171,10 +170,29 @@ func addCommand(s config.Server) string {
 	return strings.Join(words, " ")
 }
 
+// redactServer returns a server with references in place of its secrets, and the names of the variables that
+// these references need, sorted.
+func redactServer(s config.Server) (literal.Server, []string) {
+	one := []literal.Server{{
+		Name:    s.Name,
+		Command: s.Command,
+		Args:    slices.Clone(s.Args),
+		Env:     maps.Clone(s.Env),
+		URL:     s.URL,
+		Headers: maps.Clone(s.Headers),
+	}}
+	var names []string
+	for _, v := range literal.Redact(os.LookupEnv, one) {
+		if v.Reveal() != "" {
+			names = append(names, v.Name)
+		}
+	}
+	return one[0], names
+}
+
 // warnSecrets warns about literal secrets of an added server, and prints how to refer to them.
 func warnSecrets(env *cli.Env, s config.Server) {
-	got, variables := clientconfig.FindSecrets(clientconfig.Env{Lookup: os.LookupEnv},
-		clientconfig.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
+	got, variables := redactServer(s)
 	if len(variables) == 0 {
 		return
 	}
@@ -236,7 +254,7 @@ func editServers(ctx context.Context, env *cli.Env, done string, change func(pat
 	if err != nil {
 		return err
 	}
-	if err := replaceConfig(env, path, old, text); err != nil {
+	if err := cli.ReplaceConfig(env, path, old, text); err != nil {
 		return err
 	}
 	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})

@@ -31,8 +31,11 @@ const (
 	ExitInterrupted = 130 // by Ctrl-C, as shells report it
 )
 
-// CodeGroup is the group of the help with the commands for code and its data.
-const CodeGroup = "Code"
+// Groups of the help.
+const (
+	CodeGroup    = "Code"              // commands for code and its data
+	ServersGroup = "Servers and tools" // commands for servers and their tools
+)
 
 // Exit is the code of an error that has been reported already.
 type Exit int

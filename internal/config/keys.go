@@ -52,7 +52,7 @@ func via(to *approval.Via, s setting) error {
 }
 
 // coreKeys are the keys of the core.
-var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, searchKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys, taskKeys)
+var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys, taskKeys)
 
 // generalKeys are the keys of small sections, and those without one.
 var generalKeys = map[string]key{
@@ -133,10 +133,10 @@ func (d *draft) apply(s setting) error {
 	if err := refused(s); err != nil {
 		return err
 	}
-	if s.key == embeddings && s.kind == "" && s.text != "" {
-		s.key += ".provider" // search: {embeddings: azure}
-	}
 	t := tableOf(&d.Config)
+	if key, ok := t.short[s.key]; ok && s.kind == "" && s.text != "" {
+		s.key = key
+	}
 	k, ok := t.keys[s.key]
 	if of, name, named := familyOf(s.key); named {
 		ok, k.read = true, func(d *draft, s setting) error { return of.read(d, s, name) }

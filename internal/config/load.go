@@ -44,10 +44,11 @@ func Load(src Sources) (*Config, error) {
 		v, ok := l.dotenv[name]
 		return v, ok
 	}
-	if err := d.embeddingsFit(env, l.dotenv); err != nil {
+	given := Given{&d, env, l.dotenv}
+	if err := d.Features.complete(given); err != nil {
 		return nil, err
 	}
-	if err := d.tasksFit(env, l.dotenv); err != nil {
+	if err := d.tasksFit(given); err != nil {
 		return nil, err
 	}
 	d.variables(own, l.warn)

@@ -46,7 +46,7 @@ func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string
 		}
 		now, was := reflect.ValueOf(to).Elem(), reflect.ValueOf(old[key]).Elem()
 		if !reflect.DeepEqual(now.Interface(), was.Interface()) {
-			differ = append(differ, key)
+			differ = append(differ, sectionOf(key, old))
 			now.Set(was)
 		}
 	}
@@ -70,7 +70,17 @@ func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string
 		c.HTTP.Tokens, c.HTTP.Keys = nil, false
 	}
 	slices.Sort(differ)
-	return differ
+	return slices.Compact(differ)
+}
+
+// sectionOf returns the section of all that contains a key; without one, the key.
+func sectionOf(key string, all map[string]any) string {
+	for i := range key {
+		if _, in := all[key[:i]]; in && key[i] == '.' {
+			return key[:i]
+		}
+	}
+	return key
 }
 
 // setProfile replaces the profile of the daemon, which tiers and tenants without another one share.

@@ -11,14 +11,16 @@ import (
 )
 
 // Section returns a pointer to the settings of a feature: a struct whose fields are keys, as package section
-// describes, with the name of their section before theirs. A method Check() error of the struct is called when
-// all keys are read, and a method Loaded(*Config), which may change the configuration, when it is complete.
+// describes, with the name of their section before theirs. When all keys are read, a method Complete(Given)
+// error of the struct is called, which may change it, and then a method Check() error; when the configuration is
+// complete, a method Loaded(*Config), which may change it.
 type Section func() any
 
 // table has the keys of a program.
 type table struct {
 	keys     map[string]key
-	sections map[string]bool // keys that contain other keys
+	sections map[string]bool   // keys that contain other keys
+	short    map[string]string // section -> the key that a text in its place sets
 	features []Section
 }
 
@@ -26,7 +28,7 @@ type table struct {
 var core = newTable(nil)
 
 func newTable(features []Section) *table {
-	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, features: features}
+	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, short: map[string]string{}, features: features}
 	for _, s := range features {
 		of := reflect.TypeOf(s()).Elem()
 		for name, k := range tagged(s(), func(c *Config) any { return c.Features.of(of) }) {
@@ -34,6 +36,11 @@ func newTable(features []Section) *table {
 				panic("two keys are named " + name)
 			}
 			t.keys[name] = k
+		}
+		for _, f := range section.Fields(s()) {
+			if f.Short {
+				t.short[f.Name[:strings.LastIndexByte(f.Name, '.')]] = f.Name
+			}
 		}
 	}
 	add := func(key string) {
@@ -156,6 +163,18 @@ func (f *Features) of(t reflect.Type) any {
 	v := reflect.New(t).Interface()
 	section.SetDefaults(v)
 	return v
+}
+
+// complete calls the methods Complete of features.
+func (f *Features) complete(g Given) error {
+	for _, v := range f.values {
+		if c, ok := v.(interface{ Complete(Given) error }); ok {
+			if err := c.Complete(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // check checks the settings of each feature.

@@ -14,19 +14,13 @@ import (
 // noModel is the value of tasks.model without a model.
 const noModel = "none"
 
-// Variables of an Azure OpenAI resource, which the seed systems use too.
-const (
-	azureEndpoint = "AZURE_OPENAI_ENDPOINT"
-	azureKey      = "AZURE_OPENAI_API_KEY"
-)
-
-// azureUse is one use of an Azure OpenAI resource, with its own variables.
-type azureUse struct{ deployment, version, key, without string }
-
-var (
-	azureChat       = azureUse{"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME", "AZURE_OPENAI_API_VERSION", "tasks.model", "tasks use no model"}
-	azureEmbeddings = azureUse{"AZURE_OPENAI_EMBEDDER_NAME", "AZURE_OPENAI_EMBEDDER_VERSION", embeddings + ".provider", "search uses no embeddings"}
-)
+// azureChat is the use of Azure by tasks.
+var azureChat = AzureUse{
+	Deployment: "AZURE_OPENAI_CHAT_DEPLOYMENT_NAME",
+	Version:    "AZURE_OPENAI_API_VERSION",
+	Key:        "tasks.model",
+	Without:    "tasks use no model",
+}
 
 // taskKeys are the keys of the model that writes programs for tasks.
 var taskKeys = map[string]key{
@@ -58,9 +52,9 @@ func amount(to *float64, s setting) error {
 // tasksFit rejects keys that do not apply to the model, and completes an Azure model from
 // AZURE_OPENAI_ variables. Without tasks.model, it selects Azure only if these are in
 // Sandpiper's own .env: variables of the environment may be meant for another program.
-func (d *draft) tasksFit(env, dotenv map[string]string) error {
+func (d *draft) tasksFit(g Given) error {
 	m := &d.Tasks
-	if _, given := d.given["tasks.model"]; !given && d.azureInDotenv(env, dotenv, azureChat) {
+	if g.HasAzure(azureChat) {
 		m.Provider = model.Azure
 	}
 	if m.Provider == noModel {
@@ -70,18 +64,7 @@ func (d *draft) tasksFit(env, dotenv map[string]string) error {
 		return err
 	}
 	if m.Provider == model.Azure {
-		lookup := func(name string) string { return cmp.Or(env[name], dotenv[name]) }
-		for name, to := range map[string]*string{azureEndpoint: &m.URL, azureKey: &m.Key} {
-			if lookup(name) != "" && *to == "" {
-				*to = "${" + name + "}"
-			}
-		}
-		// A version applies to the deployment interface, so take it only together with the
-		// deployment.
-		if m.Name == "" {
-			m.Name = lookup(azureChat.deployment)
-			m.APIVersion = cmp.Or(m.APIVersion, lookup(azureChat.version))
-		}
+		g.CompleteAzure(azureChat, &m.URL, &m.Key, &m.Name, &m.APIVersion)
 	}
 	if err := m.Check(); err != nil {
 		return fault.New(fault.Invalid, "%s: %s", cmp.Or(d.given["tasks.model"].from, ".env"), fault.Message(err)).WithHint("%s", fault.Hint(err))
@@ -117,24 +100,6 @@ func (c *Config) SetTaskModel(text string) error {
 	}
 	c.Tasks = m
 	return nil
-}
-
-// azureInDotenv reports whether .env has all variables for a use of Azure. The environment
-// takes precedence over .env, so a variable that differs there is used only if the
-// configuration refers to it.
-func (d *draft) azureInDotenv(env, dotenv map[string]string, use azureUse) bool {
-	for _, name := range []string{azureEndpoint, azureKey, use.deployment} {
-		if dotenv[name] == "" {
-			return false
-		}
-	}
-	for _, name := range []string{azureEndpoint, azureKey, use.deployment, use.version} {
-		if v, ok := env[name]; ok && v != dotenv[name] {
-			d.Warn(name + " in the environment differs from .env, so " + use.without + "; set " + use.key + " to azure to use it, or to none")
-			return false
-		}
-	}
-	return true
 }
 
 // taskKeysFit rejects keys that do not apply to the model.

@@ -12,8 +12,8 @@ import (
 
 // Check returns the errors with which New or ServeHTTP refuse a configuration, and the warnings that
 // New logs. It compiles the same parts, but neither opens the data directory nor starts anything.
-func Check(c *config.Config) (warnings []string, err error) {
-	d := &Daemon{cfg: Config{Config: *c}, data: &data{dataDir: dataDir(c.DataDir)}}
+func Check(c *config.Config, features []Feature) (warnings []string, err error) {
+	d := &Daemon{cfg: Config{Config: *c, Features: features}, data: &data{dataDir: dataDir(c.DataDir)}}
 	s, err := reloader{d}.newState(c)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Check(c *config.Config) (warnings []string, err error) {
 
 // checkModels creates the models of search and tasks, and calls none.
 func checkModels(c Config) error {
-	m, err := newEmbedder(c)
+	m, err := embedder(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
@@ -117,9 +116,9 @@ type Daemon struct {
 
 // tools contains the tools that code can call, and the search for them.
 type tools struct {
-	Servers *servers         // connected MCP servers and their tools
-	Find    *lookup.Finder   // searches and describes tools
-	Meaning *embedding.Index // semantic search; nil if no model is configured
+	Servers *servers       // connected MCP servers and their tools
+	Find    *lookup.Finder // searches and describes tools
+	Meaning Embedder       // semantic search; nil if no model is configured
 
 	calls *toolcall.Stack
 }
@@ -212,7 +211,7 @@ func (d builder) openProtection() error {
 }
 
 func (d builder) openTools(modules *modules) (err error) {
-	if d.Meaning, err = openEmbedding(d.cfg, d.log.Logger); err != nil {
+	if d.Meaning, err = embedder(d.cfg, d.log.Logger); err != nil {
 		return err
 	}
 	if d.Meaning != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // Feature is what one capability adds to a daemon; see package feature. Fields that are not set add nothing.
@@ -29,8 +31,18 @@ type Feature struct {
 	Python fs.FS
 	// Restriction returns the part of Python that its module limits code to; one feature at most has it.
 	Restriction func(*config.Config) execution.Restriction
+	// Embedder returns what finds tools by their meaning, nil if it is not configured; one feature at most has it.
+	Embedder func(*config.Config, *slog.Logger) (Embedder, error)
 	// Start starts the feature once the parts of the core in Core are open.
 	Start func(Core) (Part, error)
+}
+
+// Embedder finds tools by their meaning, with a model. It calls the model first when its space is requested.
+type Embedder interface {
+	catalog.Embedder
+	lookup.Embeddings
+	Probe(context.Context) error // requests an answer of the model
+	Close() error
 }
 
 // Core is what features may use of a daemon.
@@ -224,6 +236,16 @@ func restriction(cfg Config) execution.Restriction {
 		}
 	}
 	return execution.Restriction{}
+}
+
+// embedder returns what finds tools by their meaning; nil if it is not configured.
+func embedder(cfg Config, log *slog.Logger) (Embedder, error) {
+	for _, f := range cfg.Features {
+		if f.Embedder != nil {
+			return f.Embedder(&cfg.Config, log)
+		}
+	}
+	return nil, nil
 }
 
 // Sections returns the configuration of features.

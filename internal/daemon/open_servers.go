@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
@@ -28,7 +27,7 @@ type serversConfig struct {
 	Quarantined func(server, tool string)      // called when a listing quarantines a tool
 	Data        *data
 	Modules     *modules
-	Embeddings  *embedding.Index
+	Embeddings  catalog.Embedder
 	Log         *logger
 }
 

@@ -9,7 +9,8 @@
 // These are the tags of a field:
 //
 //	key      its name, then "tenant" if a tier or a tenant may set it, "restart" if a running daemon keeps
-//	         it, and "nonempty" for a text of an entry that must not be empty
+//	         it, "short" if a text in place of its section is its value, and "nonempty" for a text of an entry
+//	         that must not be empty
 //	allow    the values of a text, the loosest first
 //	range    the least and the most number, or time
 //	form     how a value is read. Of a text: text (on one line, may be empty), path, url, reference (to a
@@ -20,8 +21,8 @@
 //	project  the changes that files of a project may make: lower (a limit), enable, disable, tighten (choose a later
 //	         one of allow), add (to a list), done (it is merged elsewhere); without it, nothing
 //
-// A text without allow and form is a name on one line, and not empty. A type with a method UnmarshalText reads
-// itself.
+// A text without allow and form is a name on one line, and not empty. A type with a method UnmarshalText, or
+// that of a Setter, reads itself.
 //
 // A field that is a struct contains keys, with its name and a dot before theirs, or with ",inline" as its key
 // without them. A list or a map is read from YAML; its structs have fields of the same kind. Of an entry of a
@@ -47,6 +48,7 @@ type Field struct {
 	Structured bool   // its value is a list or a mapping
 	Tenant     bool   // a tier or a tenant may set it
 	Restart    bool   // a reload does not change it
+	Short      bool   // a text in place of its section is its value
 	Project    string // the tag of that name
 	Alias      string // the tag of that name
 	index      []int
@@ -73,6 +75,7 @@ func fields(of reflect.Type, prefix string, index []int) (all []Field) {
 				Structured: isStructured(f.Type),
 				Tenant:     strings.Contains(options, "tenant"),
 				Restart:    strings.Contains(options, "restart"),
+				Short:      strings.Contains(options, "short"),
 				Project:    f.Tag.Get("project"),
 				Alias:      f.Tag.Get("alias"),
 				index:      at,

@@ -17,11 +17,17 @@ import (
 
 var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+	setterType   = reflect.TypeFor[Setter]()
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
+// A Setter reads itself from a text. The error continues a sentence that begins with the key.
+type Setter interface{ SetText(text string) error }
+
 // isText reports whether a type reads itself from a text.
-func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textType) }
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(textType) || reflect.PointerTo(t).Implements(setterType)
+}
 
 // SetText reads the text of a single value into the struct that to points to. The error continues a sentence
 // that begins with the key.
@@ -30,6 +36,9 @@ func (f Field) SetText(to any, text string, from Source) error {
 }
 
 func setText(v reflect.Value, tag reflect.StructTag, text string, from Source) error {
+	if own, ok := v.Addr().Interface().(Setter); ok {
+		return own.SetText(text)
+	}
 	if own, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if err := own.UnmarshalText([]byte(text)); err != nil {
 			return invalid("is %.60q: %s", text, fault.Message(err))

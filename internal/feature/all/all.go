@@ -4,7 +4,9 @@ package all
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
@@ -15,7 +17,9 @@ import (
 func Features() []feature.Feature {
 	return []feature.Feature{
 		bench.Feature(),
+		embedding.Feature(),
 		form.Feature(),
+		importer.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),

@@ -30,17 +30,16 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 )
 
 // Config of a Catalog.
 type Config struct {
-	Dir        string           // directory of the listings, created if missing; required
-	Derived    string           // directory of what is computed from them, created if missing; "" stores nothing
-	Servers    []Configured     // in the configuration; see Update
-	Static     []Static         // static catalogs; see Update
-	Disabled   []string         // names of servers that the operator has disabled; see Update
-	Embeddings *embedding.Index // nil means keyword search only; closed by the caller
+	Dir        string       // directory of the listings, created if missing; required
+	Derived    string       // directory of what is computed from them, created if missing; "" stores nothing
+	Servers    []Configured // in the configuration; see Update
+	Static     []Static     // static catalogs; see Update
+	Disabled   []string     // names of servers that the operator has disabled; see Update
+	Embeddings Embedder     // nil means keyword search only; closed by the caller
 	// Allow returns what selects the tools for a viewer: a tool is visible if all of them select
 	// it. nil selects everything for everyone.
 	Allow func(Viewer) []*Allow

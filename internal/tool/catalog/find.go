@@ -68,6 +68,19 @@ func (s *Snapshot) Doc(t Tool) search.Doc {
 	}
 }
 
+// Embedder finds tools by their meaning, with an embedding model.
+type Embedder interface {
+	// NewSpace returns a space of texts, one for each tool, and fills it in the background.
+	NewSpace(texts func() []string) Space
+}
+
+// Space has the meanings of the tools of one snapshot.
+type Space interface {
+	// Similarities returns the similarity of the tools to a query; nil if it is not known in time. If only is
+	// not nil, its positions are the tools.
+	Similarities(ctx context.Context, text string, only []int) search.Similarities
+}
+
 // embeddingTexts returns the text of each tool for the embedding model.
 func (s *Snapshot) embeddingTexts() []string {
 	texts := make([]string, len(s.Tools))

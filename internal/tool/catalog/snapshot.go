@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
@@ -29,8 +28,8 @@ type Snapshot struct {
 	modules   map[string]string         // server -> its Python name
 	function  func(server string) names // computed once for each server
 	search    func() *search.Index
-	space     *embedding.Space // nil without a model
-	kept      []int            // positions of Tools in the snapshot that this is a part of; nil if it is complete
+	space     Space // nil without a model
+	kept      []int // positions of Tools in the snapshot that this is a part of; nil if it is complete
 	nameSet   func() map[string]bool
 	topics    func() []string
 	tokens    func() int64

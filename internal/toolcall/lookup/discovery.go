@@ -21,7 +21,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -35,8 +34,8 @@ type Config struct {
 	// AwaitTools waits until servers have listed their tools, and returns the errors of those that
 	// failed; nil means that there is nothing to wait for.
 	AwaitTools func(ctx context.Context, servers ...string) map[string]error
-	// Embeddings is the index for semantic search; nil means lexical search only.
-	Embeddings *embedding.Index
+	// Embeddings searches by meaning; nil means lexical search only.
+	Embeddings Embeddings
 	// Handwritten returns the functions of handwritten modules; nil means that there are none.
 	Handwritten func() []codegen.Handwritten
 	// Untrusted lists the configuration files of the project that are not trusted and

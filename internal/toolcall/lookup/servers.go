@@ -23,9 +23,16 @@ type Servers struct {
 type SemanticSearch struct {
 	Model  string `json:"model"`
 	Tools  int    `json:"tools"`
-	Known  int    `json:"known"` // tools that the index contains
-	Reason string `json:"reason,omitempty"`
+	Known  int    `json:"known"`            // tools that the index contains
+	Reason string `json:"reason,omitempty"` // of a failure, also if it affects only some tools
 	Hint   string `json:"hint,omitempty"`
+}
+
+// Embeddings is the model of semantic search.
+type Embeddings interface {
+	// Local reports whether queries stay in this process.
+	Local() bool
+	State() SemanticSearch
 }
 
 // Server is one server.
@@ -113,7 +120,7 @@ func (f *Finder) SemanticSearch() *SemanticSearch {
 	if f.cfg.Embeddings == nil {
 		return nil
 	}
-	m := SemanticSearch(f.cfg.Embeddings.State())
+	m := f.cfg.Embeddings.State()
 	return &m
 }
 

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/vectors"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
@@ -21,7 +22,7 @@ import (
 // wheel with a local model, or EMBEDDINGS_URL and EMBEDDINGS_MODEL for an
 // OpenAI-compatible endpoint. EMBEDDINGS_CACHE is a directory that keeps the vectors.
 // Fake vectors cannot measure quality.
-func realModel(t *testing.T) *embedding.Index {
+func realModel(t *testing.T) *vectors.Index {
 	dir := os.Getenv("EMBEDDINGS_CACHE")
 	if dir == "" {
 		dir = t.TempDir()
@@ -41,7 +42,7 @@ func realModel(t *testing.T) *embedding.Index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := embedding.New(embedding.Config{Dir: dir, Model: m, Timeout: time.Minute})
+	x := vectors.New(vectors.Config{Dir: dir, Model: m, Timeout: time.Minute})
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil {
 			t.Error(err)
@@ -51,7 +52,7 @@ func realModel(t *testing.T) *embedding.Index {
 }
 
 // rankCombined returns a search of rows by keywords and similarity.
-func rankCombined(t *testing.T, m *embedding.Index, rows []toolRow) func(string) search.Hits {
+func rankCombined(t *testing.T, m *vectors.Index, rows []toolRow) func(string) search.Hits {
 	docs := docsOf(rows)
 	x, space := search.New(docs), spaceOf(t, m, docs)
 	return func(text string) search.Hits {
@@ -60,7 +61,7 @@ func rankCombined(t *testing.T, m *embedding.Index, rows []toolRow) func(string)
 }
 
 // spaceOf returns the vectors of docs when all are known.
-func spaceOf(t *testing.T, m *embedding.Index, docs []search.Doc) *embedding.Space {
+func spaceOf(t *testing.T, m *vectors.Index, docs []search.Doc) catalog.Space {
 	space := m.NewSpace(func() (texts []string) {
 		for _, d := range docs {
 			texts = append(texts, d.EmbeddingText())
@@ -132,8 +133,8 @@ func TestCrossValidationWithModel(t *testing.T) {
 func everySuite(string) bool { return true }
 
 // similarities returns the similarities of the tools to each query.
-func (e evaluation) similarities(t *testing.T, space *embedding.Space) map[string]*embedding.Similarities {
-	all := map[string]*embedding.Similarities{}
+func (e evaluation) similarities(t *testing.T, space catalog.Space) map[string]search.Similarities {
+	all := map[string]search.Similarities{}
 	for _, q := range e.queries {
 		if all[q.Query] = space.Similarities(t.Context(), q.Query, nil); all[q.Query] == nil {
 			t.Fatalf("no vector of %q", q.Query)

@@ -20,8 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 )
 
 // Doc is the indexed data of one tool. Every field may be empty.
@@ -39,9 +37,18 @@ type Query struct {
 	Limit    int    // maximum number of hits; 0 or less means 10
 	// Similarities are those of the tools to the text, by position in the docs of New; nil
 	// means keyword search only.
-	Similarities *embedding.Similarities
+	Similarities Similarities
 	// Boosts are those of Index.Boosts, by position in the docs; nil means none.
 	Boosts map[int]Boost
+}
+
+// Similarities are those of tools to a text, by position.
+type Similarities interface {
+	// Score returns by how much the similarity of a tool exceeds the mean of all tools, in standard
+	// deviations; 0 if it is not known.
+	Score(tool int) float64
+	// Best returns up to limit tools for which include returns true, the most similar first.
+	Best(limit int, include func(tool int) bool) []int
 }
 
 // Hits is the result of a search.
