@@ -10,16 +10,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Section returns a pointer to the settings of a feature: a struct whose fields are keys, as package section
-// describes, with the name of their section before theirs. A method Check() error of the struct is called when
-// all keys are read, and a method Loaded(*Config), which may change the configuration, when it is complete.
-type Section func() any
+// Section is the configuration of a feature. Fields that are not set add nothing.
+type Section struct {
+	// Settings returns a pointer to a struct whose fields are keys, as package section describes, with the name of
+	// their section before theirs. A method Check() error of the struct is called when all keys are read, and a
+	// method Loaded(*Config), which may change the configuration, when it is complete.
+	Settings func() any
+	// Entry returns an entry of catalog, to be read; one feature at most has it.
+	Entry func() CatalogEntry
+}
 
 // table has the keys of a program.
 type table struct {
 	keys     map[string]key
 	sections map[string]bool // keys that contain other keys
 	features []Section
+	entry    func() CatalogEntry // nil if catalog has only files
 }
 
 // core is the table without features.
@@ -28,8 +34,14 @@ var core = newTable(nil)
 func newTable(features []Section) *table {
 	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, features: features}
 	for _, s := range features {
-		of := reflect.TypeOf(s()).Elem()
-		for name, k := range tagged(s(), func(c *Config) any { return c.Features.of(of) }) {
+		if s.Entry != nil {
+			t.entry = s.Entry
+		}
+		if s.Settings == nil {
+			continue
+		}
+		of := reflect.TypeOf(s.Settings()).Elem()
+		for name, k := range tagged(s.Settings(), func(c *Config) any { return c.Features.of(of) }) {
 			if t.known(name) {
 				panic("two keys are named " + name)
 			}
@@ -120,8 +132,10 @@ type Features struct {
 func newFeatures(t *table) *Features {
 	f := &Features{t, map[reflect.Type]any{}}
 	for _, s := range t.features {
-		v := s()
-		f.values[reflect.TypeOf(v).Elem()] = v
+		if s.Settings != nil {
+			v := s.Settings()
+			f.values[reflect.TypeOf(v).Elem()] = v
+		}
 	}
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
@@ -16,6 +17,7 @@ func Features() []feature.Feature {
 	return []feature.Feature{
 		bench.Feature(),
 		form.Feature(),
+		openapi.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),
