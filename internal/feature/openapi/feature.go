@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 )
 
 // Feature returns the feature: the servers of OpenAPI documents.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 )
 
 // sources returns the sources of a configuration file, which is that of a project.
