@@ -607,7 +607,7 @@ func TestReloadKeepsWhatIsGivenInGo(t *testing.T) {
 		"guardrails: {enabled: false}":                false, // would disable the hook
 	} {
 		write(text)
-		all, request, err := other.RequestReload(t.Context())
+		all, request, err := daemon.RequestReload(t.Context(), other)
 		if err != nil || len(all) != 1 || all[0].Request != request || (all[0].Error == "") != reloads {
 			t.Errorf("%s: %+v, %v", text, all, err)
 		}

@@ -119,7 +119,7 @@ func (r diagnosis) works() bool {
 
 // diagnose tests the sandbox and the models.
 func diagnose(ctx context.Context, env *cli.Env, d *daemon.Daemon) (diagnosis, error) {
-	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Offers.Restriction.On()}
+	r := diagnosis{Report: daemon.Probe(ctx, d), Others: daemon.ProbeOthers(ctx, d), Restricted: d.Runner.Offers.Restriction.On()}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
@@ -234,7 +234,7 @@ func probeModel(ctx context.Context, d *daemon.Daemon) *modelState {
 func probeTaskModel(ctx context.Context, d *daemon.Daemon) *modelState {
 	ctx, cancel := context.WithTimeout(ctx, maxProbeTime)
 	defer cancel()
-	name, err := d.ProbeTaskModel(ctx)
+	name, err := daemon.ProbeTaskModel(ctx, d)
 	if name == "" {
 		return nil
 	}

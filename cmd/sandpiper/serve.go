@@ -156,14 +156,14 @@ func serveStdio(ctx context.Context, env *cli.Env, d *daemon.Daemon, limit func(
 }
 
 func serveHTTP(ctx context.Context, env *cli.Env, d *daemon.Daemon, addr string, limit func(uint64) error) error {
-	ln, err := d.Listen(ctx, addr)
+	ln, err := d.HTTP.Listen(ctx, addr)
 	if err != nil {
 		return err
 	}
 	if err := limit(servingCapabilities); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
+	fmt.Fprintf(env.Stderr, "MCP at %s://%s/mcp\n", d.HTTP.Scheme(), ln.Addr())
 	defer notify(ctx, env)()
-	return d.ServeHTTP(ctx, ln)
+	return d.HTTP.Serve(ctx, ln)
 }

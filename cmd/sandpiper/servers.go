@@ -71,7 +71,7 @@ type connection struct {
 
 func runServersList(env *cli.Env) error {
 	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
-		daemons, err := d.Instances()
+		daemons, err := daemon.Instances(d)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func listServers(d *daemon.Daemon, daemons []daemon.Instance) (all []listedServe
 				}
 			}
 		}
-		if f, ok := d.LastFailure(s); ok {
+		if f, ok := daemon.LastFailure(d, s); ok {
 			l.LastFailure = &f
 		}
 		l.State = l.state(v.Unreviewed || v.Quarantined > 0)

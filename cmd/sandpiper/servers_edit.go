@@ -255,7 +255,7 @@ const reloadWait = 10 * time.Second
 func requestReload(ctx context.Context, env *cli.Env, d *daemon.Daemon, path string) error {
 	waiting, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
-	all, request, err := d.RequestReload(waiting)
+	all, request, err := daemon.RequestReload(waiting, d)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ approve answers questions for the person, admin changes the server and other ten
 // withKeys calls use with the API keys of the data directory.
 func withKeys(ctx context.Context, env *cli.Env, use func(*daemon.Daemon, *access.Keys) error) error {
 	return cli.WithDaemon(env, func(d *daemon.Daemon) (err error) {
-		keys, err := d.OpenKeys(ctx)
+		keys, err := d.HTTP.OpenKeys(ctx)
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func runKeyNew(ctx context.Context, env *cli.Env, uid string, o keyOptions) erro
 		if _, err := d.Tenants.Find(id); fault.KindOf(err) == fault.NotFound {
 			env.Warn(fmt.Sprintf("there is no tenant %q yet: its first request creates it", id))
 		}
-		if !d.AcceptsKeys() {
+		if !d.HTTP.AcceptsKeys() {
 			env.Warn("daemons do not accept API keys: set http.api_keys to true in the configuration")
 		}
 		if env.JSON {
@@ -191,7 +191,7 @@ func runKeyRevoke(ctx context.Context, env *cli.Env, keyID string) error {
 
 // forgetKeys deletes the API keys of a tenant.
 func forgetKeys(ctx context.Context, d *daemon.Daemon, id tenant.ID) (err error) {
-	keys, err := d.OpenKeys(ctx)
+	keys, err := d.HTTP.OpenKeys(ctx)
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,6 @@ func HintDaemon(env *Env, d *daemon.Daemon) bool {
 
 // NoDaemon reports whether no daemon serves the data directory.
 func NoDaemon(d *daemon.Daemon) bool {
-	all, err := d.Instances()
+	all, err := daemon.Instances(d)
 	return err == nil && len(all) == 0
 }

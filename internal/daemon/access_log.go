@@ -103,15 +103,15 @@ func (l *accessLog) close() error {
 }
 
 // reportAccess returns what writes the access log; nil without one.
-func (d *Daemon) reportAccess() func(wire.Access) {
-	if d.access == nil {
+func (s HTTP) reportAccess() func(wire.Access) {
+	if s.d.access == nil {
 		return nil
 	}
-	return d.access.add
+	return s.d.access.add
 }
 
 // tierOfCaller returns the tier of a caller, "" without one.
-func (d *Daemon) tierOfCaller(caller string) string {
+func (d limits) tierOfCaller(caller string) string {
 	if d.now().Tenants == nil { // no tiers are configured
 		return ""
 	}

@@ -125,7 +125,7 @@ func notNow(err error) error {
 
 // checkBackends fails if a sandbox in use needs a program that this machine does not have: that is no
 // reason to serve with another isolation, or without execution for some tenants.
-func (d *Daemon) checkBackends(ctx context.Context) error {
+func (d sandboxes) checkBackends(ctx context.Context) error {
 	if d.cfg.Backend != nil || d.isPassthrough() {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (d *Daemon) checkBackends(ctx context.Context) error {
 
 // checkReloadedSandboxes fails if a configuration selects a kind of sandbox that nothing used when the
 // daemon started: it was not checked, and the daemon may have given up the capabilities that it needs.
-func (d *Daemon) checkReloadedSandboxes(c *config.Config) error {
+func (d reloader) checkReloadedSandboxes(c *config.Config) error {
 	started := d.cfg.SandboxesInUse()
 	used := c.SandboxesInUse()
 	for _, s := range slices.Sorted(maps.Keys(used)) {

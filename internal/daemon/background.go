@@ -13,7 +13,7 @@ import (
 
 // newBackground builds the scheduler of background executions, which runs nothing before prepare.
 // The runner is closed after it has stopped, and before it is waited for.
-func (d *Daemon) newBackground() *background.Scheduler {
+func (d builder) newBackground() *background.Scheduler {
 	running := d.cfg.Background.Running
 	if running == 0 { // interactive executions have at least as many slots
 		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
@@ -22,7 +22,7 @@ func (d *Daemon) newBackground() *background.Scheduler {
 }
 
 // solveBackground solves a task in words without a client.
-func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, t background.Task) (*reply.Result, error) {
+func (d builder) solveBackground(ctx context.Context, h *home.Home, t background.Task) (*reply.Result, error) {
 	gate := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
 	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Gate: gate, Request: t.Request, Run: t.Run, Progress: t.Progress})
 	return r.Last, err

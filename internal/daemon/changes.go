@@ -26,7 +26,7 @@ type changes struct {
 }
 
 // lockFiles returns the lock files of all package layers, by the name of their section.
-func (d *Daemon) lockFiles() map[string]string {
+func (d reloader) lockFiles() map[string]string {
 	all := map[string]string{"packages": d.cfg.Packages.LockFile}
 	for name, l := range d.now().PackageLayers {
 		all["packages."+name] = l.LockFile

@@ -14,7 +14,7 @@ import (
 // New logs. It compiles the same parts, but neither opens the data directory nor starts anything.
 func Check(c *config.Config) (warnings []string, err error) {
 	d := &Daemon{cfg: Config{Config: *c}, data: &data{dataDir: dataDir(c.DataDir)}}
-	s, err := d.newState(c)
+	s, err := reloader{d}.newState(c)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func Check(c *config.Config) (warnings []string, err error) {
 		warnings = append(warnings, f.String())
 	}
 	_, key := openMaster(c, slog.New(slog.DiscardHandler)) // which runs no command
-	_, tls := d.openTLS(nil)
+	_, tls := HTTP{d}.openTLS(nil)
 	return warnings, errors.Join(key, tls, checkModels(d.cfg))
 }
 

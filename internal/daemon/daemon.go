@@ -91,6 +91,7 @@ type Daemon struct {
 	unattended *task.Solver
 	Tiers      *Tiers
 	Backups    *Backups
+	HTTP       HTTP
 	tools                    // upstream servers, and calls of their tools
 	Privacy    *redact.Rules // redacts what leaves the daemon, by the configuration in force
 
@@ -129,20 +130,24 @@ func New(cfg Config) (*Daemon, error) {
 		cfg.Tenant = tenant.Local
 	}
 	d := &Daemon{cfg: cfg}
-	if err := d.build(); err != nil {
+	d.HTTP = HTTP{d}
+	if err := (builder{d}).build(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	for _, w := range cfg.Warnings {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy().Findings(policy.Inventory{Servers: d.configuredNames()}) { // tools may not be listed yet
+	for _, f := range d.Policy().Findings(policy.Inventory{Servers: configuredNames(d.Servers)}) { // tools may not be listed yet
 		d.log.Warn(f.String())
 	}
 	return d, nil
 }
 
+// builder opens the parts of a daemon.
+type builder struct{ *Daemon }
+
 // build opens the parts. Each is closed before those that it was built from.
-func (d *Daemon) build() (err error) {
+func (d builder) build() (err error) {
 	if d.log, err = openLog(d.cfg.Log, d.cfg.Stderr, d.cfg.Handler); err != nil {
 		return err
 	}
@@ -153,7 +158,7 @@ func (d *Daemon) build() (err error) {
 	if err := d.openProtection(); err != nil { // before opening anything that it applies to
 		return err
 	}
-	if d.metrics, err = openMetrics(d.cfg, d.tierOfCaller, log); err != nil {
+	if d.metrics, err = openMetrics(d.cfg, limits(d).tierOfCaller, log); err != nil {
 		return err
 	}
 	d.closing.add(func() error { d.metrics.Close(); return nil })
@@ -165,7 +170,7 @@ func (d *Daemon) build() (err error) {
 	if err != nil {
 		return err
 	}
-	d.data.decided = d.notifyOf
+	d.data.decided = notifier(d).notifyOf
 	d.closing.add(d.closeDataAndBackend)
 	d.Tenants = d.data.homes
 	d.Tiers, d.Backups = &Tiers{d.now, d.Tenants}, &Backups{d.data}
@@ -182,7 +187,7 @@ func (d *Daemon) build() (err error) {
 
 // closeDataAndBackend closes both at once: the kernel needs as long to end the processes of the
 // sandbox as SQLite to close databases, and what uses both of them has been closed before.
-func (d *Daemon) closeDataAndBackend() error {
+func (d builder) closeDataAndBackend() error {
 	var err error
 	var ended sync.WaitGroup
 	if d.backend != nil {
@@ -195,8 +200,8 @@ func (d *Daemon) closeDataAndBackend() error {
 
 // openProtection loads the protection of the configuration. Its parts are also used for lines of the
 // log while the daemon is built.
-func (d *Daemon) openProtection() error {
-	first, err := d.newState(&d.cfg.Config)
+func (d builder) openProtection() error {
+	first, err := reloader(d).newState(&d.cfg.Config)
 	if err != nil {
 		return err
 	}
@@ -206,14 +211,14 @@ func (d *Daemon) openProtection() error {
 	return nil
 }
 
-func (d *Daemon) openTools(modules *modules) (err error) {
+func (d builder) openTools(modules *modules) (err error) {
 	if d.Meaning, err = openEmbedding(d.cfg, d.log.Logger); err != nil {
 		return err
 	}
 	if d.Meaning != nil {
 		d.closing.add(d.Meaning.Close)
 	}
-	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Modules: modules, Embeddings: d.Meaning, Failed: d.serverFailed, Quarantined: d.toolQuarantined, Log: d.log})
+	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Modules: modules, Embeddings: d.Meaning, Failed: notifier(d).serverFailed, Quarantined: notifier(d).toolQuarantined, Log: d.log})
 	if err != nil {
 		return err
 	}
@@ -221,22 +226,22 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know,
-		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
+		Policy: d.Policy, Guard: d.guard, Audit: notifier(d).auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 	})
 	return nil
 }
 
 // openServer builds the runner and the MCP server.
-func (d *Daemon) openServer() error {
+func (d builder) openServer() error {
 	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set, ServersOf: d.Servers.own.of})
 	d.closing.add(func() error { pass.Close(); return nil })
 	d.closing.add(d.metrics.closeScrape)
-	d.cfg.Admit.Limit = d.concurrent
+	d.cfg.Admit.Limit = limits(d).concurrent
 	queue := admit.New(d.cfg.Admit)
 	if err := d.newRunner(queue); err != nil {
 		return err
 	}
-	if err := startFeatures(d); err != nil {
+	if err := startFeatures(d.Daemon); err != nil {
 		return err
 	}
 	d.Background = d.newBackground()
@@ -247,21 +252,21 @@ func (d *Daemon) openServer() error {
 	if err != nil {
 		return err
 	}
-	if d.access, err = openAccessLog(d.cfg.HTTP.AccessLog, d.tierOfCaller, d.log.Logger); err != nil {
+	if d.access, err = openAccessLog(d.cfg.HTTP.AccessLog, limits(d).tierOfCaller, d.log.Logger); err != nil {
 		return err
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Tools: d.parts.tools(), Globals: globals(d.cfg.Features), Exports: d.parts.exports(), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: d.parts.tools(), Globals: globals(d.cfg.Features), Exports: d.parts.exports(), Access: d.HTTP.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: builtin.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Background: d.Background, KeepBackground: d.cfg.Background.Keep,
-		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
+		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: sandboxes(d).sandbox, Log: d.log.Logger,
 		Memory: d.memory,
-		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,
+		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: sandboxes(d).packageNames(), Network: limits(d).networkHosts, Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err
@@ -270,7 +275,7 @@ func (d *Daemon) openServer() error {
 	return d.addGauges(queue)
 }
 
-func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
+func (d builder) newRunner(queue *admit.Queue) (err error) {
 	var backend sandbox.Backend = d.backend
 	if d.cfg.Output != nil {
 		backend = outputTap{backend, d.cfg.Output}
@@ -285,9 +290,9 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	}
 	d.Runner, err = execution.New(execution.Config{
 		HostCalls: sync.OnceValue(func() []hostcall.Source { return d.parts.hostCalls() }), Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
-		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restriction: restriction(d.cfg),
+		Backend: backend, Queue: queue, Settings: limits(d).executionSettings, SubsetModules: d.data.subsetModules, Restriction: restriction(d.cfg),
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
-		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
+		Audit: notifier(d).auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: tools,
 	})
 	return err
@@ -296,7 +301,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 // grace is how long Close lets running executions finish.
 const grace = time.Second
 
-func (d *Daemon) closeRunner() error {
+func (d builder) closeRunner() error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	return d.Runner.Close(ctx)
@@ -313,20 +318,20 @@ func (d *Daemon) Warm() {
 }
 
 // prepare starts what the profile needs, once: passthrough needs no sandbox.
-func (d *Daemon) prepare() { d.prepared.Do(d.prepareOnce) }
+func (d *Daemon) prepare() { d.prepared.Do(builder{d}.prepareOnce) }
 
-func (d *Daemon) prepareOnce() {
+func (d builder) prepareOnce() {
 	limitHeap()
 	d.Tenants.Watch(func(id tenant.ID) {
 		d.Runner.EndTenant(id)
 		d.Servers.own.end(id)
 	})
-	changes := changes{d.data.dataDir, d.cfg.Sections, d.lockFiles(), d.data.audit}
+	changes := changes{d.data.dataDir, d.cfg.Sections, reloader(d).lockFiles(), d.data.audit}
 	if err := changes.record(); err != nil { // does not prevent the start
 		d.log.Warn("configuration changes were not recorded", "error", err)
 	}
 	d.metrics.startScrape()
-	d.Servers.spawn(d.watchReload)
+	d.Servers.spawn(reloader(d).watchReload)
 	d.Background.Start()
 	if !d.isPassthrough() {
 		d.backend.startAll()
@@ -344,7 +349,7 @@ func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(builtin.P
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	if err := d.checkBackends(ctx); err != nil {
+	if err := (sandboxes{d}).checkBackends(ctx); err != nil {
 		return err
 	}
 	d.prepare()
@@ -353,7 +358,7 @@ func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // ServeTenant is Serve for a client that is a tenant.
 func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, out io.Writer) error {
-	if err := d.checkBackends(ctx); err != nil {
+	if err := (sandboxes{d}).checkBackends(ctx); err != nil {
 		return err
 	}
 	d.prepare()

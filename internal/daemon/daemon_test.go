@@ -146,7 +146,7 @@ func TestDaemonWithoutSandboxRefusesExecutions(t *testing.T) {
 	}
 	want := sandbox.Report{Backend: "process", Layers: []sandbox.Layer{{Name: "backend", State: "failed", Required: true,
 		Detail: "this machine cannot isolate code", Remedy: "move to another"}}}
-	if diff := cmp.Diff(want, d.Probe(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, daemon.Probe(t.Context(), d)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -16,12 +16,12 @@ func TestReadinessChecksDiskSpace(t *testing.T) {
 	for reserve, want := range map[int64]int{1: http.StatusOK, 1 << 60: http.StatusServiceUnavailable} {
 		d := start(t, daemon.Config{Config: config.Config{Workspace: config.Workspace{Quota: workspace.Quota{Reserve: reserve}}}})
 		ctx, stop := context.WithCancel(t.Context())
-		ln, err := d.Listen(ctx, "127.0.0.1:0")
+		ln, err := d.HTTP.Listen(ctx, "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- d.ServeHTTP(ctx, ln) }()
+		go func() { ended <- d.HTTP.Serve(ctx, ln) }()
 		res, err := http.Get("http://" + ln.Addr().String() + "/readyz")
 		if err != nil {
 			t.Fatal(err)

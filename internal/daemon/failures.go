@@ -75,7 +75,7 @@ func (v *servers) noteListing(name string, wrong error) {
 }
 
 // LastFailure returns the last failure of a server that has not worked since.
-func (d *Daemon) LastFailure(s config.Server) (Failure, bool) {
+func LastFailure(d *Daemon, s config.Server) (Failure, bool) {
 	return d.Servers.failures.find(s.Name, identity(s))
 }
 

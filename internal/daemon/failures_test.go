@@ -35,11 +35,11 @@ func TestLastFailureIsKeptForTheNextDaemon(t *testing.T) {
 	if s := second.Find.Servers().Servers[0]; s.State != "stopped" || s.Reason != "" || !strings.HasPrefix(s.Hint, "its last start failed at 20") || !strings.HasSuffix(s.Hint, `: server "crm" cannot be started: program "no-such-program" not found`) {
 		t.Errorf("%+v", s)
 	}
-	if f, ok := second.LastFailure(c.Servers[0]); !ok || f.At.IsZero() || strings.Contains(f.Reason, "next attempt") {
+	if f, ok := LastFailure(second, c.Servers[0]); !ok || f.At.IsZero() || strings.Contains(f.Reason, "next attempt") {
 		t.Errorf("%+v, %v", f, ok)
 	}
 	c.Servers[0].Command = "another-program"
-	if f, ok := second.LastFailure(c.Servers[0]); ok {
+	if f, ok := LastFailure(second, c.Servers[0]); ok {
 		t.Errorf("a changed server has failed: %+v", f)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // addGauges adds the gauges of the daemon.
-func (d *Daemon) addGauges(queue *admit.Queue) error {
+func (d builder) addGauges(queue *admit.Queue) error {
 	one := func(read func() int) func(func(string, int64)) {
 		return func(part func(string, int64)) { part("", int64(read())) }
 	}
@@ -26,14 +26,14 @@ func (d *Daemon) addGauges(queue *admit.Queue) error {
 }
 
 // byTier sums a number of the queue over the tenants of each tier.
-func (d *Daemon) byTier(queue *admit.Queue, number func(admit.Load) int) func(part func(string, int64)) {
+func (d builder) byTier(queue *admit.Queue, number func(admit.Load) int) func(part func(string, int64)) {
 	return func(part func(string, int64)) {
 		sums := map[string]int64{"": 0}
 		for _, tier := range d.Tiers.names() {
 			sums[tier] = 0
 		}
 		for owner, l := range queue.Loads() {
-			sums[d.tierOfCaller(owner)] += int64(number(l))
+			sums[limits(d).tierOfCaller(owner)] += int64(number(l))
 		}
 		for tier, n := range sums {
 			part(tier, n)

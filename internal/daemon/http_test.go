@@ -44,7 +44,7 @@ func startTokens(t *testing.T, cfg daemon.Config) (url string, d *daemon.Daemon,
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- d.ServeHTTP(ctx, ln) }()
+	go func() { served <- d.HTTP.Serve(ctx, ln) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := errors.Join(<-served, d.Close()); err != nil {

@@ -122,16 +122,16 @@ func isLocked(path string) bool {
 	return !ok && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Instances returns the daemons that serve clients on this data directory.
-func (d *Daemon) Instances() ([]Instance, error) { return d.data.instances().list() }
+// Instances returns the daemons that serve clients on the data directory of d.
+func Instances(d *Daemon) ([]Instance, error) { return d.data.instances().list() }
 
 // reloadPoll is the interval in which daemons look for a request to reload.
 const reloadPoll = time.Second
 
-// RequestReload asks all daemons on this data directory to reload their configuration, and waits
+// RequestReload asks all daemons on the data directory of d to reload their configuration, and waits
 // for their answers until ctx ends. It returns the daemons with their answers; one whose Request
 // differs from the returned request has not answered.
-func (d *Daemon) RequestReload(ctx context.Context) (all []Instance, request string, err error) {
+func RequestReload(ctx context.Context, d *Daemon) (all []Instance, request string, err error) {
 	dir := d.data.instances()
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return nil, "", err

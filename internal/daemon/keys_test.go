@@ -167,12 +167,12 @@ func tokenize(t *testing.T, d *daemon.Daemon, address string) {
 // serveHTTP serves on a free port until the test ends.
 func serveHTTP(t *testing.T, d *daemon.Daemon) (url string) {
 	t.Helper()
-	ln, err := d.Listen(t.Context(), "127.0.0.1:0")
+	ln, err := d.HTTP.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- d.ServeHTTP(t.Context(), ln) }()
+	go func() { ended <- d.HTTP.Serve(t.Context(), ln) }()
 	t.Cleanup(func() {
 		if err := <-ended; err != nil { // the test's context has ended
 			t.Error(err)

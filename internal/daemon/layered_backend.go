@@ -118,7 +118,7 @@ func (b *layeredBackend) Close() error {
 
 // packageNames returns a function that returns the names of the packages of a tenant, as
 // installed now.
-func (d *Daemon) packageNames() func(tenant.ID) []string {
+func (d sandboxes) packageNames() func(tenant.ID) []string {
 	var names sync.Map // by layer
 	return func(id tenant.ID) []string {
 		c := d.data.settings(id)

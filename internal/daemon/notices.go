@@ -9,8 +9,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
+// notifier tells clients what a person should know.
+type notifier struct{ *Daemon }
+
 // notify sends a notice to clients.
-func (d *Daemon) notify(n mcpserver.Notice) {
+func (d notifier) notify(n mcpserver.Notice) {
 	if d.server != nil { // which is the last to be built
 		d.server.Notify(n)
 	}
@@ -18,13 +21,13 @@ func (d *Daemon) notify(n mcpserver.Notice) {
 
 // auditCall writes a line about a call to the audit log, and notifies the tenant's clients of
 // a denial.
-func (d *Daemon) auditCall(l audit.Line) {
+func (d notifier) auditCall(l audit.Line) {
 	d.data.auditLater(l)
 	d.notifyOf(l)
 }
 
 // notifyOf notifies the tenant's clients of the event of a line, if a person should know it.
-func (d *Daemon) notifyOf(l audit.Line) {
+func (d notifier) notifyOf(l audit.Line) {
 	n, ok := noticeOf(l)
 	if !ok {
 		return
@@ -67,12 +70,12 @@ func noticeOf(l audit.Line) (mcpserver.Notice, bool) {
 }
 
 // serverFailed notifies the clients that may use a server that it does not work.
-func (d *Daemon) serverFailed(name string, err error) {
+func (d notifier) serverFailed(name string, err error) {
 	d.notify(mcpserver.FailedServer(name, fault.Message(err), fault.Hint(err)))
 }
 
 // toolQuarantined notifies the clients that may use a server of a tool that must be accepted.
-func (d *Daemon) toolQuarantined(server, tool string) {
+func (d notifier) toolQuarantined(server, tool string) {
 	d.notify(mcpserver.Notice{Level: "warning", Logger: "servers", Body: mcpserver.NoticeBody{
 		Message: "a tool is quarantined: it is new or has changed, and must be accepted", Server: server, Tool: tool,
 		Hint: "sandpiper tools accept " + server + " " + tool,

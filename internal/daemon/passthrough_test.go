@@ -296,12 +296,12 @@ func TestToolAcceptedByAnotherProcessIsListed(t *testing.T) {
 func TestManyHTTPClients(t *testing.T) {
 	d := passing(t, t.TempDir(), map[string]upstreamtest.Script{"one": scripted("echo")})
 	ctx, stop := context.WithCancel(t.Context())
-	ln, err := d.Listen(ctx, "127.0.0.1:0")
+	ln, err := d.HTTP.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- d.ServeHTTP(ctx, ln) }()
+	go func() { ended <- d.HTTP.Serve(ctx, ln) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {

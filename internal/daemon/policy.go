@@ -7,8 +7,8 @@ import (
 )
 
 // configuredNames returns the names of the configured servers.
-func (d *Daemon) configuredNames() (names []string) {
-	for _, s := range d.Servers.now.Load().configured {
+func configuredNames(v *servers) (names []string) {
+	for _, s := range v.now.Load().configured {
 		names = append(names, s.Name)
 	}
 	return names
@@ -19,7 +19,7 @@ func (d *Daemon) Configured() []config.Server { return d.now().Servers }
 
 // Findings checks the policy against the servers and tools that are known.
 func (d *Daemon) Findings() []policy.Finding {
-	k := policy.Inventory{Servers: d.configuredNames(), Tools: map[string][]string{}}
+	k := policy.Inventory{Servers: configuredNames(d.Servers), Tools: map[string][]string{}}
 	now := d.Servers.Catalog.Now()
 	for _, name := range k.Servers {
 		s, _ := now.Server(name)

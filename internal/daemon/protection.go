@@ -29,7 +29,7 @@ type state struct {
 type live struct{ atomic.Pointer[state] }
 
 // newState returns the state of a configuration, which continues the counts of the state in force.
-func (d *Daemon) newState(c *config.Config) (*state, error) {
+func (d reloader) newState(c *config.Config) (*state, error) {
 	s := &state{config: c}
 	var err error
 	if s.policy, err = policy.New(c.Policy); err != nil {
@@ -79,7 +79,7 @@ func (d *Daemon) Policy() *policy.Policy { return d.live.Load().policy }
 func (d *Daemon) guard() *guardrail.Guard { return d.live.Load().guard }
 
 // newRules builds redaction.
-func (d *Daemon) newRules(g config.Guardrails, pii config.PII, scanner *detect.Scanner) (*redact.Rules, error) {
+func (d reloader) newRules(g config.Guardrails, pii config.PII, scanner *detect.Scanner) (*redact.Rules, error) {
 	return redact.New(redact.Config{
 		Filter: newFilter(g), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project, Exceptions: pii.Except,
 		Reveal: reveals(pii, d.cfg.Served), AllAddresses: pii.Addresses == "all",

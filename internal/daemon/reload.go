@@ -34,13 +34,13 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 	defer d.reloading.Unlock()
 	last := d.now()
 	r := Reloaded{refuses: d.cfg.HTTP.Authenticated() && !c.HTTP.Authenticated()}
-	if err := d.checkReloadedSandboxes(c); err != nil {
+	if err := (reloader{d}).checkReloadedSandboxes(c); err != nil {
 		return Reloaded{}, err
 	}
 	changed := c.ChangedKeys(last)
 	r.Restart = c.KeepFixed(last, d.cfg.HTTP.Authenticated())
 	r.Applied = slices.DeleteFunc(changed, r.isNotApplied)
-	next, err := d.newState(c)
+	next, err := reloader{d}.newState(c)
 	if err != nil {
 		return Reloaded{}, err
 	}
@@ -52,7 +52,7 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 		return Reloaded{}, err
 	}
 	if d.callers != nil {
-		if err := d.callers.open(c.HTTP, d.openKeys); err != nil {
+		if err := d.callers.open(c.HTTP, d.HTTP.openKeys); err != nil {
 			return Reloaded{}, err
 		}
 	}
@@ -60,16 +60,19 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 	if err := d.Servers.replace(ctx, c, servers, func() { d.live.Store(next) }, &r); err != nil {
 		return Reloaded{}, err
 	}
-	d.follow(last)
-	if err := d.recordReload(c, r); err != nil { // does not undo the change
+	reloader{d}.follow(last)
+	if err := (reloader{d}).recordReload(c, r); err != nil { // does not undo the change
 		d.log.Warn("configuration changes were not recorded", "error", err)
 	}
-	d.logReload(c, r)
+	reloader{d}.logReload(c, r)
 	return r, nil
 }
 
+// reloader puts other configurations in force.
+type reloader struct{ *Daemon }
+
 // follow makes everything that outlives a call use the configuration in force.
-func (d *Daemon) follow(last *config.Config) {
+func (d reloader) follow(last *config.Config) {
 	d.log.gate.Store(d.Privacy.For(redact.Owner{}))
 	if selectionsDiffer(last, d.now()) {
 		d.data.cfg.Modules.forget()
@@ -152,7 +155,7 @@ func (r *Reloaded) compare(last, next serverSet) {
 }
 
 // recordReload writes the changes to the audit log.
-func (d *Daemon) recordReload(c *config.Config, r Reloaded) error {
+func (d reloader) recordReload(c *config.Config, r Reloaded) error {
 	for _, all := range []struct {
 		outcome string
 		names   []string
@@ -164,12 +167,12 @@ func (d *Daemon) recordReload(c *config.Config, r Reloaded) error {
 	return changes{d.data.dataDir, c.Sections, d.lockFiles(), d.data.audit}.record()
 }
 
-func (d *Daemon) logReload(c *config.Config, r Reloaded) {
+func (d reloader) logReload(c *config.Config, r Reloaded) {
 	d.log.Info("the configuration was reloaded", "added", r.Added, "removed", r.Removed, "changed", r.Changed, "applied", strings.Join(r.Applied, ", "))
 	for _, w := range r.Warnings(c) {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy().Findings(policy.Inventory{Servers: d.configuredNames()}) {
+	for _, f := range d.Policy().Findings(policy.Inventory{Servers: configuredNames(d.Servers)}) {
 		d.log.Warn(f.String())
 	}
 }
@@ -188,7 +191,7 @@ func (r Reloaded) Warnings(c *config.Config) []string {
 
 // reload reads the configuration again and applies it. A configuration with errors is logged, and
 // has no effect.
-func (d *Daemon) reload(ctx context.Context) (r Reloaded, warnings []string, err error) {
+func (d reloader) reload(ctx context.Context) (r Reloaded, warnings []string, err error) {
 	if d.cfg.Load == nil {
 		return r, nil, fault.New(fault.Unavailable, "this process cannot reload its configuration")
 	}

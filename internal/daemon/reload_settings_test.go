@@ -190,7 +190,7 @@ func TestReloadRemovesTokensAtOnce(t *testing.T) {
 
 func TestReloadChangesAPIKeys(t *testing.T) {
 	r := newRig(t, "", map[string]upstreamtest.Script{"good": scripted("echo")})
-	keys, err := r.d.OpenKeys(t.Context())
+	keys, err := r.d.HTTP.OpenKeys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func request(t *testing.T, d *daemon.Daemon, want string) {
 	for len(all) == 0 { // it announces itself in the background
 		var id string
 		var err error
-		if all, id, err = d.RequestReload(ctx); err != nil || ctx.Err() != nil {
+		if all, id, err = daemon.RequestReload(ctx, d); err != nil || ctx.Err() != nil {
 			t.Fatal(all, err)
 		}
 		if len(all) > 0 && (len(all) != 1 || all[0].Request != id || all[0].PID != os.Getpid()) {
@@ -259,7 +259,7 @@ func TestTwoDaemonsReloadOnOneRequest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
-		answers, id, err := first.RequestReload(ctx)
+		answers, id, err := daemon.RequestReload(ctx, first)
 		if err != nil || ctx.Err() != nil {
 			t.Fatal(answers, err)
 		}
@@ -288,7 +288,7 @@ func TestEndedDaemonIsNotListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if all, err := d.Instances(); len(all) > 0 || err != nil {
+	if all, err := daemon.Instances(d); len(all) > 0 || err != nil {
 		t.Errorf("%+v %v", all, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(daemons, "*")); len(left) > 0 {

@@ -11,9 +11,14 @@ import (
 
 // Probe reports the isolation in force by attacking it. It waits until the sandbox is
 // ready.
-func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.probe(ctx, d.cfg.Environment()) }
+func Probe(ctx context.Context, d *Daemon) sandbox.Report {
+	return sandboxes{d}.probe(ctx, d.cfg.Environment())
+}
 
-func (d *Daemon) probe(ctx context.Context, e config.Environment) (r sandbox.Report) {
+// sandboxes are those that the configuration selects.
+type sandboxes struct{ *Daemon }
+
+func (d sandboxes) probe(ctx context.Context, e config.Environment) (r sandbox.Report) {
 	if l, err := d.backend.find(e); err == nil { // else the daemon is closed
 		r = l.Probe(ctx)
 	}
@@ -28,12 +33,12 @@ type SandboxReport struct {
 }
 
 // ProbeOthers does the same as Probe for the other kinds of sandboxes in use.
-func (d *Daemon) ProbeOthers(ctx context.Context) (all []SandboxReport) {
+func ProbeOthers(ctx context.Context, d *Daemon) (all []SandboxReport) {
 	by := d.cfg.SandboxesInUse()
 	delete(by, d.cfg.Sandbox())
 	for _, e := range d.cfg.EnvironmentsInUse() {
 		if by[e.Sandbox] != "" {
-			all = append(all, SandboxReport{d.probe(ctx, e), by[e.Sandbox]})
+			all = append(all, SandboxReport{sandboxes{d}.probe(ctx, e), by[e.Sandbox]})
 			delete(by, e.Sandbox)
 		}
 	}
@@ -41,7 +46,7 @@ func (d *Daemon) ProbeOthers(ctx context.Context) (all []SandboxReport) {
 }
 
 // sandbox returns the name of a tenant's backend, and an error if it does not work.
-func (d *Daemon) sandbox(ctx context.Context, id tenant.ID) (string, error) {
+func (d sandboxes) sandbox(ctx context.Context, id tenant.ID) (string, error) {
 	e := d.data.settings(id).Environment()
 	l, err := d.backend.find(e)
 	if err == nil {

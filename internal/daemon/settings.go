@@ -69,8 +69,11 @@ func (d *data) homeSettings(id tenant.ID, tier string) home.Settings {
 	}
 }
 
+// limits are the settings of tenants.
+type limits struct{ *Daemon }
+
 // executionSettings returns the limits of a tenant's executions.
-func (d *Daemon) executionSettings(id tenant.ID) execution.Settings {
+func (d limits) executionSettings(id tenant.ID) execution.Settings {
 	c := d.data.settings(id)
 	return execution.Settings{
 		Limits: c.Limits, WorkspaceDisk: c.Workspace.Quota.Bytes, WorkspaceFiles: c.Workspace.Quota.Files,
@@ -80,10 +83,10 @@ func (d *Daemon) executionSettings(id tenant.ID) execution.Settings {
 }
 
 // networkHosts returns the hosts to which code of a tenant may send requests.
-func (d *Daemon) networkHosts(id tenant.ID) []string { return d.data.settings(id).Network.Hosts() }
+func (d limits) networkHosts(id tenant.ID) []string { return d.data.settings(id).Network.Hosts() }
 
 // concurrent returns how many executions a tenant may run at once.
-func (d *Daemon) concurrent(owner string) int {
+func (d limits) concurrent(owner string) int {
 	id, err := tenant.ParseStored(owner)
 	if err != nil { // an owner within Sandpiper
 		return 0

@@ -24,7 +24,7 @@ func newAsker(c Config) (askllm.Client, error) {
 
 // ProbeTaskModel sends a small request to the model of tasks. The name is "" if there is none at an
 // endpoint.
-func (d *Daemon) ProbeTaskModel(ctx context.Context) (name string, err error) {
+func ProbeTaskModel(ctx context.Context, d *Daemon) (name string, err error) {
 	cfg := d.cfg.Tasks
 	if cfg.Provider == "" || cfg.Provider == model.Sampling {
 		return "", nil

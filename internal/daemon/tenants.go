@@ -22,14 +22,14 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 		return err
 	}
 	e := fault.New(fault.NotFound, "there is no tenant %q", id)
-	if near := d.nearTenants(id); len(near) > 0 {
+	if near := (limits{d}).nearTenants(id); len(near) > 0 {
 		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
 	return e.WithHint("`sandpiper tenant list` prints all; `sandpiper tenant create %s` creates it", id)
 }
 
 // nearTenants returns tenants with similar ids that have data, a token or settings, for the operator.
-func (d *Daemon) nearTenants(id tenant.ID) []string {
+func (d limits) nearTenants(id tenant.ID) []string {
 	names := d.now().Tenants.Named()
 	for _, t := range d.now().HTTP.Tokens {
 		names = append(names, t.Tenant.String())

@@ -17,12 +17,12 @@ type edge struct {
 }
 
 // openTLS reads the configured certificates. log receives warnings; nil means discard.
-func (d *Daemon) openTLS(log *slog.Logger) (edge, error) {
-	t := d.cfg.HTTP.TLS
+func (s HTTP) openTLS(log *slog.Logger) (edge, error) {
+	t := s.d.cfg.HTTP.TLS
 	if !t.Enabled() {
 		return edge{}, nil
 	}
-	e, err := d.openCertificate(t, log)
+	e, err := s.openCertificate(t, log)
 	if err != nil {
 		return edge{}, err
 	}
@@ -45,7 +45,7 @@ func (d *Daemon) openTLS(log *slog.Logger) (edge, error) {
 }
 
 // openCertificate returns the configuration with the server's certificate only.
-func (d *Daemon) openCertificate(t config.TLS, log *slog.Logger) (edge, error) {
+func (s HTTP) openCertificate(t config.TLS, log *slog.Logger) (edge, error) {
 	if t.Cert != "" {
 		cert, err := httpserver.OpenCertificate(t.Cert, t.Key, log)
 		if err != nil {
@@ -53,7 +53,7 @@ func (d *Daemon) openCertificate(t config.TLS, log *slog.Logger) (edge, error) {
 		}
 		return edge{config: &tls.Config{GetCertificate: cert.Get}}, nil
 	}
-	a := httpserver.ACME{Domains: t.ACME.Domains, Directory: t.ACME.Directory, Email: t.ACME.Email, Dir: d.data.sub("acme"), Log: log}
+	a := httpserver.ACME{Domains: t.ACME.Domains, Directory: t.ACME.Directory, Email: t.ACME.Email, Dir: s.d.data.sub("acme"), Log: log}
 	if t.ACME.CA != "" {
 		roots, err := httpserver.OpenRoots(t.ACME.CA, log)
 		if err != nil {
@@ -65,8 +65,8 @@ func (d *Daemon) openCertificate(t config.TLS, log *slog.Logger) (edge, error) {
 }
 
 // Scheme returns the scheme of the daemon's URL.
-func (d *Daemon) Scheme() string {
-	if d.cfg.HTTP.TLS.Enabled() {
+func (s HTTP) Scheme() string {
+	if s.d.cfg.HTTP.TLS.Enabled() {
 		return "https"
 	}
 	return "http"

@@ -11,7 +11,7 @@ import (
 
 // watchReload announces this daemon and reloads its configuration when a signal arrives or a
 // command requests it, until ctx ends. Signals that arrive during a reload cause one more.
-func (d *Daemon) watchReload(ctx context.Context) {
+func (d reloader) watchReload(ctx context.Context) {
 	dir := d.data.instances()
 	i := Instance{PID: os.Getpid(), Started: time.Now().UTC(), Files: append([]string{}, d.cfg.Files...), Request: dir.request(), Servers: d.serverStates()}
 	update, stop, err := dir.announce(i)
@@ -56,7 +56,7 @@ func (d *Daemon) watchReload(ctx context.Context) {
 }
 
 // serverStates returns the states of the connections that tenants share.
-func (d *Daemon) serverStates() (all []ServerState) {
+func (d reloader) serverStates() (all []ServerState) {
 	words := map[upstream.Phase]string{upstream.Stopped: "not_connected", upstream.Starting: "connecting", upstream.Ready: "connected", upstream.Failed: "failed"}
 	for _, s := range d.Servers.Set.States() {
 		all = append(all, ServerState{s.Name, words[s.State], s.Since.UTC().Truncate(time.Millisecond), s.Reason, s.Hint})
@@ -65,7 +65,7 @@ func (d *Daemon) serverStates() (all []ServerState) {
 }
 
 // unavailable returns the names of the servers that could not be started.
-func (d *Daemon) unavailable() (names []string) {
+func (d reloader) unavailable() (names []string) {
 	for _, s := range d.Servers.Set.States() {
 		if s.State == upstream.Failed {
 			names = append(names, s.Name)
