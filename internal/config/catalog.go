@@ -16,7 +16,7 @@ import (
 // CatalogEntry is an entry of catalog that is a mapping: a pointer to a struct of a feature that embeds CatalogKeys, and whose
 // other fields are keys, as package section describes.
 type CatalogEntry interface {
-	keys() *CatalogKeys
+	Common() *CatalogKeys // of CatalogKeys
 	// API returns the API that the entry describes, and sets the name of an entry without one. Relative paths
 	// begin at dir. The error continues a sentence that begins with "an entry of catalog".
 	API(dir string) (*API, error)
@@ -32,7 +32,8 @@ type CatalogKeys struct {
 	Disabled    isTrue `key:"disabled"`
 }
 
-func (k *CatalogKeys) keys() *CatalogKeys { return k }
+// Common returns k.
+func (k *CatalogKeys) Common() *CatalogKeys { return k }
 
 // API is an API instead of an MCP server. Strings are as written.
 type API struct {
@@ -84,7 +85,7 @@ func (d *draft) api(s setting, n ast.Node, to CatalogEntry) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "%s: an entry of catalog %s", at, fault.Message(err))
 	}
-	e := to.keys()
+	e := to.Common()
 	if e.Disabled {
 		return nil
 	}
