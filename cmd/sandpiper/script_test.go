@@ -22,10 +22,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi/openapitest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
@@ -122,7 +122,7 @@ func TestFeaturesCanBeLeftOut(t *testing.T) {
 // scriptParams returns how scripts are run.
 func scriptParams(t *testing.T) testscript.Params {
 	servers := exampleServers(t)
-	document, err := filepath.Abs("../../internal/upstream/openapi/testdata/github.json")
+	document, err := filepath.Abs("../../internal/feature/openapi/openapi/testdata/github.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,8 +148,8 @@ func (l *listedServer) isIn(state string) bool {
 // target describes what a server connects to, with references to secrets as written.
 func target(s config.Server) string {
 	switch {
-	case s.OpenAPI != nil:
-		return "openapi " + s.OpenAPI.Document
+	case s.API != nil:
+		return s.API.Type + " " + s.API.Document
 	case s.Network != nil:
 		return "requests to " + strings.Join(s.Network.Hosts(), ", ")
 	case s.Command != "":

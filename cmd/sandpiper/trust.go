@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 type trustOptions struct {
@@ -214,35 +213,14 @@ func newProposal(dir string, files []config.ProjectFile, cfg *config.Config) *pr
 		for name, value := range s.Headers {
 			server.Gets = append(server.Gets, name+": "+value)
 		}
-		if s.OpenAPI != nil {
-			server.Document, server.Calls = expand(s.OpenAPI.Document), expand(s.OpenAPI.URL)
-			server.Gets = append(server.Gets, apiSecrets(s.OpenAPI)...)
+		if s.API != nil {
+			server.Document, server.Calls = expand(s.API.Document), expand(s.API.URL)
+			server.Gets = append(server.Gets, s.API.Secrets...)
 		}
 		slices.Sort(server.Gets)
 		p.Servers = append(p.Servers, server)
 	}
 	return p
-}
-
-// apiSecrets returns the references to secrets that are sent to an API.
-func apiSecrets(api *openapi.Source) (all []string) {
-	for name, value := range api.Headers {
-		all = append(all, name+": "+value)
-	}
-	a := api.Auth
-	if a.Bearer != "" {
-		all = append(all, a.Bearer)
-	}
-	if a.Basic != nil {
-		all = append(all, a.Basic.User, a.Basic.Password)
-	}
-	if a.Key != nil {
-		all = append(all, a.Key.Value)
-	}
-	if a.Client != nil {
-		all = append(all, a.Client.TokenURL, a.Client.ID, a.Client.Secret)
-	}
-	return all
 }
 
 func showProposal(env *cli.Env, p *proposal) {

@@ -24,7 +24,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // sources writes files beneath a new directory: dir/work is the working
@@ -292,16 +291,6 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a server that is a text", yaml: "servers:\n  x: npx", kind: fault.Invalid, want: "server x must contain command or url"},
 		{name: "servers that are a text", yaml: "servers: npx", kind: fault.Invalid, want: "servers must contain servers by name"},
 		{name: "a time that is none", yaml: "servers:\n  x: {command: npx, timeout: 5}", kind: fault.Invalid, want: `timeout is "5"; it must be a time`},
-		{name: "an unknown key of an API", yaml: "catalog:\n- {openapi: x.yaml, ulr: 'http://x'}", kind: fault.Invalid, want: `sandpiper.yaml line 2: an entry of catalog: has no key "ulr"; did you mean "url"?`},
-		{name: "an API without a document", yaml: "catalog: [{name: x}]", kind: fault.Invalid, want: "an entry of catalog has no openapi, the path or URL"},
-		{name: "an API's name", yaml: "catalog: [{openapi: x.yaml, name: \"a\\tb\"}]", kind: fault.Invalid, want: "is not a valid name for an API; set name"},
-		{name: "an API that is there twice", yaml: "catalog: [{openapi: x.yaml}, {openapi: y/x.json}]", kind: fault.Invalid, want: `two entries are named "x"`},
-		{name: "a secret in the file", yaml: "catalog: [{openapi: x.yaml, auth: {bearer: secret-token}}]", kind: fault.Invalid, want: "an entry of catalog: auth bearer must be a reference, ${NAME} or ${file:PATH}: this file is no place for it"},
-		{name: "half a key", yaml: "catalog: [{openapi: x.yaml, auth: {key: {name: X-Key, value: '${K}'}}}]", kind: fault.Invalid, want: "auth key must hold both in and name, or neither"},
-		{name: "a key nowhere", yaml: "catalog: [{openapi: x.yaml, auth: {key: {in: body}}}]", kind: fault.Invalid, want: `auth key in is "body"; it must be header, query or cookie`},
-		{name: "credentials without a client", yaml: "catalog: [{openapi: x.yaml, auth: {client_credentials: {client_secret: '${S}'}}}]", kind: fault.Invalid, want: "auth client_credentials has no client_id"},
-		{name: "an auth that is a text", yaml: "catalog: [{openapi: x.yaml, auth: bearer}]", kind: fault.Invalid, want: "auth must contain keys such as basic, bearer"},
-		{name: "where an API is", yaml: "catalog: [{openapi: x.yaml, url: example.com}]", kind: fault.Invalid, want: "url must begin with http:// or https://"},
 		{name: "a catalog that is no list", yaml: "catalog: x.json", kind: fault.Invalid, want: "catalog must be a list of files"},
 		{name: "a mode of privacy", yaml: "pii: {mode: strickt}", kind: fault.Invalid, want: `pii.mode is "strickt"; it must be off, egress or strict`},
 		{name: "two master keys", yaml: "pii:\n  key: file\n  key_command: [op]\n", kind: fault.Invalid, want: "sandpiper.yaml line 2: pii.key is set, and sandpiper.yaml line 3: pii.key_command"},
@@ -531,54 +520,6 @@ catalog: [./tools_registry, /full_catalog.json]
 	}
 	if text := fmt.Sprintf("%v %+v %#v", c.Servers, c.Servers, c.Servers); strings.Contains(text, "TOKEN") {
 		t.Errorf("printing shows %s", text)
-	}
-}
-
-func TestAPIIsAServer(t *testing.T) {
-	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
-catalog:
-  - ./tools_registry
-  - openapi: ./apis/github.yaml
-    name: github_rest
-    url: https://github.example/api/v3
-    variables: {region: eu}
-    hosts: [uploads.example]
-    headers: {X-Version: "7"}
-    auth:
-      basic: {username: me, password: "${PASSWORD}"}
-      key: {in: query, name: k, value: "${file:/run/key}"}
-      client_credentials: {token_url: "https://id.example/token", client_id: c, client_secret: "${SECRET}", scopes: [a, b], audience: x}
-    include: {tags: [issues], operations: ["issues/*"], methods: [GET]}
-    exclude: {operations: [x]}
-    category: dev
-    timeout: 2m
-    concurrency: 3
-  - {openapi: "https://example.com/pets.json?key=1", server: EU}
-  - {openapi: off.yaml, disabled: true}
-`})
-	c, err := config.Load(src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []config.Server{
-		{Name: "github_rest", Category: "dev", Timeout: 2 * time.Minute, Concurrency: 3, OpenAPI: &openapi.Source{
-			Document: filepath.Join(dir, "work", "apis", "github.yaml"), URL: "https://github.example/api/v3", Variables: map[string]string{"region": "eu"},
-			Hosts: []string{"uploads.example"}, Headers: map[string]string{"X-Version": "7"},
-			Auth: openapi.Auth{
-				Basic:  &openapi.Basic{User: "me", Password: "${PASSWORD}"},
-				Key:    &openapi.APIKey{In: "query", Name: "k", Value: "${file:/run/key}"},
-				Client: &openapi.ClientCredentials{TokenURL: "https://id.example/token", ID: "c", Secret: "${SECRET}", Scopes: []string{"a", "b"}, Audience: "x"},
-			},
-			Include: openapi.Filter{Tags: []string{"issues"}, Operations: []string{"issues/*"}, Methods: []string{"GET"}},
-			Exclude: openapi.Filter{Operations: []string{"x"}},
-		}},
-		{Name: "pets", OpenAPI: &openapi.Source{Document: "https://example.com/pets.json?key=1", Server: "EU"}},
-	}
-	if d := cmp.Diff(want, c.Servers); d != "" {
-		t.Error(d)
-	}
-	if len(c.Catalogs) != 1 {
-		t.Error(c.Catalogs)
 	}
 }
 

@@ -22,24 +22,6 @@ func loads(t *testing.T, text string) (*Config, error) {
 	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ})
 }
 
-// The configuration that the project was designed with.
-func TestReadmeConfigurationLoads(t *testing.T) {
-	c, err := loads(t, `profile: standard
-sandbox: {backend: auto, timeout: 30s, memory_mb: 500, max_timeout: 300s, max_memory_mb: 2048}
-servers:                      # same shape as clients' mcpServers: command/args/env or url/headers
-  github: {command: npx, args: [-y, "@modelcontextprotocol/server-github"], env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}, category: dev}
-catalog: [./tools_registry/full_catalog.json, {openapi: ./github.yaml, name: github_rest}]
-pii: {mode: egress, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}
-policy: {rules: [{tool: "*.delete_*", decision: ask}, {when: "tool.destructive && tenant != 'ops'", decision: ask}], default: allow}
-`)
-	if err != nil || len(c.Warnings) > 0 {
-		t.Fatal(c, err)
-	}
-	if len(c.Policy.Rules) != 2 || c.Policy.Default != "allow" || len(c.PII.Flows) != 1 || len(c.Servers) != 2 {
-		t.Errorf("%+v", c)
-	}
-}
-
 func TestEmptySectionIsAllowed(t *testing.T) {
 	for k := range core.keys {
 		if section, _, found := strings.Cut(k, "."); found && section != "execution" {

@@ -32,7 +32,7 @@ func loadProbe(t *testing.T, text string) (*Config, error) {
 		t.Fatal(err)
 	}
 	environ := []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}
-	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ, Features: []Section{func() any { return new(probe) }}})
+	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ, Features: []Section{{Settings: func() any { return new(probe) }}}})
 }
 
 // The keys of a feature are read, merged, described and reloaded as those of the core.
@@ -65,7 +65,7 @@ func TestKeysOfFeatures(t *testing.T) {
 	if differ := next.KeepFixed(&Config{}, false); strings.Contains(strings.Join(differ, " "), "probe") {
 		t.Errorf("a configuration that was not loaded has %q", differ)
 	}
-	schema, err := JSONSchema([]Section{func() any { return new(probe) }})
+	schema, err := JSONSchema([]Section{{Settings: func() any { return new(probe) }}})
 	if err != nil || !strings.Contains(string(schema), `"probe"`) {
 		t.Errorf("%s, %v", schema, err)
 	}

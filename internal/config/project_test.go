@@ -307,24 +307,6 @@ func TestProjectVariablesDoNotReachUserServers(t *testing.T) {
 	}
 }
 
-func TestProjectDocumentCannotDirectCredentials(t *testing.T) {
-	c := trusted(t, map[string]string{"work/sandpiper.yaml": `
-catalog:
-  - {openapi: a.yaml, name: open}
-  - {openapi: b.yaml, name: led, auth: {bearer: "${T}"}}
-  - {openapi: c.yaml, name: said, url: "https://api.example", auth: {bearer: "${T}"}}
-  - {openapi: d.yaml, name: asked, url: "https://api.example", auth: {client_credentials: {client_id: x, client_secret: "${T}"}}}
-  - {openapi: "https://api.example/e.yaml", name: remote, auth: {bearer: "${T}"}}
-`})
-	var names []string
-	for _, s := range c.Servers {
-		names = append(names, s.Name)
-	}
-	if !slices.Equal(names, []string{"open", "said", "remote"}) {
-		t.Errorf("%v\n%v", names, c.Warnings)
-	}
-}
-
 func TestSeedFilesLoadOnceTrusted(t *testing.T) {
 	c := trusted(t, map[string]string{
 		"work/.env": "MSB_SERVER_URL=http://localhost:5555\nMSB_API_KEY=your_api_key_here\nWORKSPACE_DIR=./workspace\nSERVERS_DIR=./servers\nSKILLS_DIR=./skills\n" +

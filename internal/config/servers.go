@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // Server is an MCP server, in the form of clients' mcpServers, or an API of the catalog.
@@ -30,20 +29,20 @@ type Server struct {
 	Dir             string // working directory, absolute
 	URL             string
 	Headers         map[string]string
-	OpenAPI         *openapi.Source // an API instead of an MCP server; nil for a server
-	Local           upstream.Local  // a server in this process, which no file contains
-	Network         *network.Rules  // requests of code instead of a server, from network.allow
-	Transport       string          // stdio, http or sse; "" means automatic
-	OAuth           OAuth           // for a server with a URL
-	Category        string          // "" means inferred
-	Timeout         time.Duration   // time limit of one call; 0 means the default
-	ProgressTimeout time.Duration   // time limit of one call that reports progress; 0 means the default
-	StartTimeout    time.Duration   // time limit of a start; 0 means the default
-	Idle            time.Duration   // time without calls after which it is stopped; 0 means the default
-	Concurrency     int             // concurrent calls; 0 means the default
-	Trusted         bool            // its annotations count
-	Review          bool            // a person accepts its tools before they can be used
-	Project         bool            // added by a project file
+	API             *API           // instead of an MCP server; nil for a server
+	Local           upstream.Local // a server in this process, which no file contains
+	Network         *network.Rules // requests of code instead of a server, from network.allow
+	Transport       string         // stdio, http or sse; "" means automatic
+	OAuth           OAuth          // for a server with a URL
+	Category        string         // "" means inferred
+	Timeout         time.Duration  // time limit of one call; 0 means the default
+	ProgressTimeout time.Duration  // time limit of one call that reports progress; 0 means the default
+	StartTimeout    time.Duration  // time limit of a start; 0 means the default
+	Idle            time.Duration  // time without calls after which it is stopped; 0 means the default
+	Concurrency     int            // concurrent calls; 0 means the default
+	Trusted         bool           // its annotations count
+	Review          bool           // a person accepts its tools before they can be used
+	Project         bool           // added by a project file
 }
 
 // String hides secrets.
@@ -98,7 +97,7 @@ func (d *draft) servers(s setting) error {
 		if strings.HasPrefix(one.Command, "~/") {
 			one.Command = homeOrDir(d, one.Command, s.dir)
 		}
-		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name && o.OpenAPI == nil })
+		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name && o.API == nil })
 		if off {
 			d.Disabled = append(d.Disabled, name)
 			continue
@@ -310,29 +309,6 @@ func transport(s *Server, n ast.Node) error {
 		s.Transport = "http"
 	default:
 		return fmt.Errorf("is %q; it must be stdio, http or sse", name)
-	}
-	return nil
-}
-
-// catalogs reads the entries of catalog: files or directories of static catalogs, and
-// OpenAPI documents.
-func (d *draft) catalogs(s setting) error {
-	seq, ok := s.node.(*ast.SequenceNode)
-	if !ok {
-		return fault.New(fault.Invalid, "%s: catalog must be a list of files", s.from)
-	}
-	for _, v := range seq.Values {
-		if len(section.Members(v)) > 0 {
-			if err := d.document(s, v); err != nil {
-				return err
-			}
-			continue
-		}
-		var p string
-		if err := scalar(&p, v); err != nil {
-			return fault.New(fault.Invalid, "%s: an entry of catalog %s", s.from, err)
-		}
-		d.Catalogs = append(d.Catalogs, homeOrDir(d, p, s.dir))
 	}
 	return nil
 }

@@ -3,13 +3,11 @@ package config
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // addProject merges the trusted project files into c, the user's configuration, which is
@@ -154,7 +152,7 @@ func (c *Config) addServers(more []Server) {
 			c.Warn("server " + s.Name + " of the project has no effect: your own configuration has a server of that name")
 			continue
 		}
-		if s.OpenAPI != nil && directs(s.OpenAPI) {
+		if s.API != nil && s.API.Directs {
 			c.Warn("server " + s.Name + " of the project has no effect: its document, which is not part of the trusted files, determines where credentials are sent; set url, and token_url for client_credentials")
 			continue
 		}
@@ -164,18 +162,6 @@ func (c *Config) addServers(more []Server) {
 		s.Trusted, s.Project = false, true
 		c.Servers = append(c.Servers, s)
 	}
-}
-
-// directs reports whether the document of an API determines where credentials are sent.
-// The document is not part of the trusted files and can change later. A document at a
-// URL may only name its own host.
-func directs(api *openapi.Source) bool {
-	if strings.HasPrefix(api.Document, "http://") || strings.HasPrefix(api.Document, "https://") {
-		return false
-	}
-	a := api.Auth
-	credentials := a.Bearer != "" || a.Basic != nil || a.Key != nil || a.Client != nil || len(api.Headers) > 0
-	return credentials && api.URL == "" || a.Client != nil && a.Client.TokenURL == ""
 }
 
 // addTypes adds the keys and patterns of a project. They must have types of their own: a

@@ -10,11 +10,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Section returns a pointer to the settings of a feature: a struct whose fields are keys, as package section
-// describes, with the name of their section before theirs. When all keys are read, a method Complete(Given)
-// error of the struct is called, which may change it, and then a method Check() error; when the configuration is
-// complete, a method Loaded(*Config), which may change it.
-type Section func() any
+// Section is the configuration of a feature. Fields that are not set add nothing.
+type Section struct {
+	// Settings returns a pointer to a struct whose fields are keys, as package section describes, with the name of
+	// their section before theirs. When all keys are read, a method Complete(Given) error of the struct is called,
+	// which may change it, and then a method Check() error; when the configuration is complete, a method
+	// Loaded(*Config), which may change it.
+	Settings func() any
+	// Entry returns an entry of catalog, to be read; one feature at most has it.
+	Entry func() CatalogEntry
+}
 
 // table has the keys of a program.
 type table struct {
@@ -22,6 +27,7 @@ type table struct {
 	sections map[string]bool   // keys that contain other keys
 	short    map[string]string // section -> the key that a text in its place sets
 	features []Section
+	entry    func() CatalogEntry // nil if catalog has only files
 }
 
 // core is the table without features.
@@ -30,14 +36,20 @@ var core = newTable(nil)
 func newTable(features []Section) *table {
 	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, short: map[string]string{}, features: features}
 	for _, s := range features {
-		of := reflect.TypeOf(s()).Elem()
-		for name, k := range tagged(s(), func(c *Config) any { return c.Features.of(of) }) {
+		if s.Entry != nil {
+			t.entry = s.Entry
+		}
+		if s.Settings == nil {
+			continue
+		}
+		of := reflect.TypeOf(s.Settings()).Elem()
+		for name, k := range tagged(s.Settings(), func(c *Config) any { return c.Features.of(of) }) {
 			if t.known(name) {
 				panic("two keys are named " + name)
 			}
 			t.keys[name] = k
 		}
-		for _, f := range section.Fields(s()) {
+		for _, f := range section.Fields(s.Settings()) {
 			if f.Short {
 				t.short[f.Name[:strings.LastIndexByte(f.Name, '.')]] = f.Name
 			}
@@ -127,8 +139,10 @@ type Features struct {
 func newFeatures(t *table) *Features {
 	f := &Features{t, map[reflect.Type]any{}}
 	for _, s := range t.features {
-		v := s()
-		f.values[reflect.TypeOf(v).Elem()] = v
+		if s.Settings != nil {
+			v := s.Settings()
+			f.values[reflect.TypeOf(v).Elem()] = v
+		}
 	}
 	return f
 }

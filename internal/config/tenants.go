@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/goccy/go-yaml/ast"
@@ -232,6 +234,27 @@ func (d *draft) checkLimits() error {
 func groups(_ *draft, s setting) error {
 	if len(section.Members(s.node)) == 0 && s.node.Type() != ast.MappingType {
 		return fault.New(fault.Invalid, "%s: %s must contain settings by name", s.from, s.key)
+	}
+	return nil
+}
+
+// parsers parse the keys of an entry into a T.
+type parsers[T any] map[string]func(to *T, n ast.Node) error
+
+// fill reads a mapping. An unknown key is an error that names the nearest known key.
+func (p parsers[T]) fill(to *T, n ast.Node) error {
+	if len(section.Members(n)) == 0 {
+		return fmt.Errorf("must contain keys such as %s", strings.Join(slices.Sorted(maps.Keys(p)), ", "))
+	}
+	for _, m := range section.Members(n) {
+		key := m.Key.GetToken().Value
+		parse, ok := p[key]
+		if !ok {
+			return fmt.Errorf("has no key %q; did you mean %q?", key, nearestOf(key, p))
+		}
+		if err := parse(to, m.Value); err != nil {
+			return fmt.Errorf("%s %w", key, err)
+		}
 	}
 	return nil
 }

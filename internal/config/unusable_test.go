@@ -21,7 +21,6 @@ servers:
   env: {command: sh, args: ["${GIVEN}", "${MISSING}"], env: {A: "${OTHER}", B: "${file:/x}"}}
   header: {url: "https://example.com/", headers: {Authorization: "Bearer ${TOKEN}"}}
   off: {command: no-such-program, disabled: true}
-catalog: [{openapi: ./none.yaml, name: api}]
 guardrails: {hooks: [{on: before_code, command: [sh]}, {on: after_code, command: [no-such-hook]}]}
 `}, "GIVEN=1", "PATH=/usr/bin:/bin")
 	c, err := config.Load(src)
@@ -30,12 +29,12 @@ guardrails: {hooks: [{on: before_code, command: [sh]}, {on: after_code, command:
 	}
 	all := config.Unusable(c)
 	for _, want := range []string{`server gone: there is no program "no-such-program"`, `server path: there is no program "/no/such/program"`, `server dir: its cwd "/no/such/dir" is not`,
-		"server env: the variable MISSING,", "server env: the variable OTHER,", "server header: the variable TOKEN,", "server api: its document ", `guardrails.hooks: entry 2: there is no program "no-such-hook"`} {
+		"server env: the variable MISSING,", "server env: the variable OTHER,", "server header: the variable TOKEN,", `guardrails.hooks: entry 2: there is no program "no-such-hook"`} {
 		if !slices.ContainsFunc(all, func(text string) bool { return strings.HasPrefix(text, want) }) {
 			t.Errorf("no %q in %q", want, all)
 		}
 	}
-	if len(all) != 8 {
+	if len(all) != 7 {
 		t.Errorf("%d texts: %q", len(all), all)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // Feature is what one capability adds to a daemon; see package feature. Fields that are not set add nothing.
 type Feature struct {
 	Name    string         // of its package, and of its module in the package sandpiper.features
-	Config  config.Section // its keys of the configuration
+	Config  config.Section // its keys of the configuration, and its entries of catalog
 	Home    home.Feature   // its data of each tenant
 	Globals string         // that its Python adds, for the description of execute_code
 	// Python is the module of that name, as a file or a package; see package sandbox/worker.
@@ -251,9 +251,7 @@ func embedder(cfg Config, log *slog.Logger) (Embedder, error) {
 // Sections returns the configuration of features.
 func Sections(features []Feature) (all []config.Section) {
 	for _, f := range features {
-		if f.Config != nil {
-			all = append(all, f.Config)
-		}
+		all = append(all, f.Config)
 	}
 	return all
 }

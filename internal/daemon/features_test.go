@@ -25,7 +25,7 @@ func TestFeatureUsesTheCore(t *testing.T) {
 	started := new(int)
 	f := daemon.Feature{
 		Name:   "probe",
-		Config: func() any { return new(probeSettings) },
+		Config: config.Section{Settings: func() any { return new(probeSettings) }},
 		Start: func(c daemon.Core) (daemon.Part, error) {
 			core = c
 			return daemon.Part{

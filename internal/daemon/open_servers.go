@@ -80,7 +80,7 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 
 // catalogServer returns a server as the catalog needs it.
 func catalogServer(s config.Server) catalog.Configured {
-	return catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Review: s.Review, Trusted: s.Trusted || s.OpenAPI != nil && !s.Project, Local: s.Local != nil || s.Network != nil}
+	return catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Review: s.Review, Trusted: s.Trusted || s.API != nil && !s.Project, Local: s.Local != nil || s.Network != nil}
 }
 
 // ListedTools returns the trusted definitions of a server from its last listing on disk. It
@@ -102,8 +102,8 @@ func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstrea
 // kindOf returns what a server is.
 func kindOf(s config.Server) upstream.Kind {
 	switch {
-	case s.OpenAPI != nil:
-		return s.OpenAPI
+	case s.API != nil:
+		return s.API.Kind
 	case s.Local != nil:
 		return upstream.InProcess{Local: s.Local}
 	case s.Network != nil:
@@ -171,8 +171,8 @@ func client(o config.OAuth) upstream.Client {
 // to it.
 func identity(s config.Server) string {
 	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
-	if s.OpenAPI != nil { // the address of the API, not the content of its document
-		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
+	if s.API != nil { // its address, not the content of its document
+		is = s.API.Identity
 	}
 	if s.Network != nil {
 		is = append(is, "network")
@@ -201,7 +201,11 @@ func program() string {
 
 // revision changes with the values of the variables that a server refers to.
 func revision(s config.Server, lookup func(string) (string, bool)) string {
-	text, err := json.Marshal([]any{s.Command, s.Args, s.Env, s.URL, s.Headers, s.OpenAPI, s.OAuth})
+	var api upstream.Kind
+	if s.API != nil {
+		api = s.API.Kind
+	}
+	text, err := json.Marshal([]any{s.Command, s.Args, s.Env, s.URL, s.Headers, api, s.OAuth})
 	if err != nil { // strings only
 		panic(err)
 	}

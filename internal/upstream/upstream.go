@@ -3,9 +3,8 @@
 //
 // What a server is and how to connect to it is its Kind. Those of this package speak MCP: a
 // local program over stdio, a URL over HTTP, and a server in this process. Packages that
-// import this one add others: an HTTP API described by an OpenAPI document, whose operations
-// become tools, and the requests of code to hosts that the operator allows, with a tool for
-// each method.
+// import this one add others: the requests of code to hosts that the operator allows, with a
+// tool for each method, and APIs of features.
 //
 // A server is stopped, starting, ready or failed. A failed server is retried after a
 // delay that doubles; a call during the delay fails immediately. A program that crashes
@@ -15,7 +14,7 @@
 // Subpackages: process runs programs, mcp speaks the protocol and is the only one that
 // imports the SDK, oauth obtains tokens for servers over HTTP, spool keeps large answers,
 // sanitize makes foreign text safe to display, urlpath reads the paths of URLs as servers do.
-// openapi calls described APIs and network sends the requests of code; each contains a Kind.
+// network sends the requests of code, and contains a Kind.
 //
 // A Set is safe for concurrent use. It does not evaluate policy, validate arguments,
 // detect personal data, write the journal or keep a catalog: wrappers and packages above
@@ -77,7 +76,7 @@ type Config struct {
 	// Started is called after each attempt to start a server, with its error, and when a connection
 	// has failed; nil means not. It must not call the Set.
 	Started         func(s Server, err error)
-	DocumentCache   string        // directory for copies of downloaded OpenAPI documents; "" keeps none
+	DocumentCache   string        // directory for copies of downloaded documents; "" keeps none
 	Client, Version string        // client name and version sent to servers; "" means sandpiper, and no version
 	MaxResponse     int           // bytes of one response in memory; 0 means 32 MiB
 	Spool           string        // directory for larger answers while they are received; "" refuses them

@@ -13,8 +13,8 @@
 //	         that must not be empty
 //	allow    the values of a text, the loosest first
 //	range    the least and the most number, or time
-//	form     how a value is read. Of a text: text (on one line, may be empty), path, url, reference (to a
-//	         secret), secret (a text with a reference). Of a time: age (or never, which is 0). Of a number:
+//	form     how a value is read. Of a text: text (on one line, may be empty), path, url, address (an URL or a
+//	         reference to it), reference (to a secret), secret (a text with a reference). Of a time: age (or never, which is 0). Of a number:
 //	         megabytes, megabytes or never. Of a list: one or more (one text is a list of it)
 //	alias    the whole name of a key that former systems have for it
 //	default  the value if there is no setting; limits of projects are compared with it
@@ -22,7 +22,8 @@
 //	         one of allow), add (to a list), done (it is merged elsewhere); without it, nothing
 //
 // A text without allow and form is a name on one line, and not empty. A type with a method UnmarshalText, or
-// that of a Setter, reads itself.
+// that of a Setter, reads itself; a value of a list or a mapping, also one with the method UnmarshalYAML of
+// yaml.NodeUnmarshaler.
 //
 // A field that is a struct contains keys, with its name and a dot before theirs, or with ",inline" as its key
 // without them. A list or a map is read from YAML; its structs have fields of the same kind. Of an entry of a

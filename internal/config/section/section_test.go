@@ -2,6 +2,7 @@ package section_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -29,10 +30,25 @@ type settings struct {
 	Note   string        `key:"note" form:"text"`
 	Inner  Limits        `key:"inner"`
 	Limits `key:",inline"`
-	List   []entry          `key:"list"`
-	Words  []string         `key:"words" form:"one or more" project:"add"`
-	Prices map[string]price `key:"prices"`
+	List   []entry           `key:"list"`
+	Words  []string          `key:"words" form:"one or more" project:"add"`
+	Prices map[string]price  `key:"prices"`
+	Names  map[string]string `key:"names"`
+	Own    upper             `key:"own"`
+	Base   string            `key:"base" form:"address"`
 	Free   string
+}
+
+// upper reads itself.
+type upper string
+
+func (u *upper) UnmarshalYAML(n ast.Node) error {
+	text := n.GetToken().Value
+	if text != strings.ToUpper(text) {
+		return errors.New("has small letters")
+	}
+	*u = upper(text)
+	return nil
 }
 
 type Limits struct {
@@ -88,7 +104,7 @@ func TestFields(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	want := "keep tenant,most restart,size,age,every,strict,open,mode,dir,key,url,note,inner.depth,depth,list structured,words structured,prices structured"
+	want := "keep tenant,most restart,size,age,every,strict,open,mode,dir,key,url,note,inner.depth,depth,list structured,words structured,prices structured,names structured,own,base"
 	if got := strings.Join(names, ","); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -106,6 +122,7 @@ func TestTexts(t *testing.T) {
 		{"dir", "~/a/../b", "/home/b"}, {"dir", "a", "/base/a"}, {"dir", "/c", "/c"}, {"dir", "", "a path"}, {"dir", "a\x00", "a path"},
 		{"key", "${K}", "${K}"}, {"key", "sk-123", "must be a reference to the key, not the key"}, {"key", "${K} and", "must be a reference"},
 		{"url", "http://a/b", "http://a/b"}, {"url", "${URL}", "${URL}"}, {"url", "http://u:p@a/", "without user"}, {"url", "ftp://a", "must be a URL"},
+		{"base", "${URL}/a?b", "${URL}/a?b"}, {"base", "http://", "http://"}, {"base", "a.example", "must begin with http:// or https://"},
 		{"note", "", ""}, {"note", "a b", "a b"}, {"note", "a\nb", "a name on one line"},
 		{"inner.depth", "9", "9"}, {"depth", "0", "from 1 to 9"},
 	} {
@@ -159,6 +176,11 @@ func TestStructures(t *testing.T) {
 		{key: "prices", text: "{m: {input: 0.5}}", want: `{"m":{"Input":0.5}}`},
 		{key: "prices", text: "{m: {input: -1}}", want: "m input must be a number of at least 0"},
 		{key: "prices", text: "{m: {input: .inf}}", want: "m input must be a number"},
+		{key: "names", text: "{a: b, c: 1}", want: `{"a":"b","c":"1"}`},
+		{key: "names", text: "[a]", want: "must be a mapping of names to texts, such as {NAME: value}"},
+		{key: "names", text: "{a: [b]}", want: "must hold a text for each name"},
+		{key: "own", text: "A", want: `"A"`},
+		{key: "own", text: "Ab", want: "has small letters"},
 		{key: "prices", text: "[m]", want: "must be a mapping of names to values"},
 	} {
 		s := settings{Words: []string{"before"}, List: []entry{{Name: "before"}}}

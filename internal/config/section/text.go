@@ -75,6 +75,10 @@ func setText(v reflect.Value, tag reflect.StructTag, text string, from Source) e
 		if err := checkURL(text); err != nil {
 			return err
 		}
+	case form == "address":
+		if !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "${") {
+			return invalid("must begin with http:// or https://")
+		}
 	case form == "secret":
 		if !strings.Contains(text, "${") {
 			return invalid("must be a reference, ${NAME} or ${file:PATH}: this file is no place for it")

@@ -37,6 +37,12 @@ func set(v reflect.Value, tag reflect.StructTag, key string, n ast.Node, from So
 }
 
 func setNode(v reflect.Value, tag reflect.StructTag, key string, n ast.Node, from Source) error {
+	if own, ok := v.Addr().Interface().(yaml.NodeUnmarshaler); ok {
+		if err := own.UnmarshalYAML(n); err != nil {
+			return invalid("%s", err)
+		}
+		return nil
+	}
 	switch {
 	case v.Type() == jsonType:
 		return setJSON(v, n)
@@ -205,14 +211,20 @@ func meant(name string, names []string) string {
 }
 
 func setMap(v reflect.Value, key string, n ast.Node, from Source) error {
+	values, texts := "values", v.Type().Elem().Kind() == reflect.String
+	if texts {
+		values = "texts"
+	}
 	if _, empty := n.(*ast.NullNode); !empty && n.Type() != ast.MappingType && n.Type() != ast.MappingValueType {
-		return invalid("must be a mapping of names to values, such as {NAME: value}")
+		return invalid("must be a mapping of names to %s, such as {NAME: value}", values)
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, m := range Members(n) {
 		name := m.Key.GetToken().Value
 		one := reflect.New(v.Type().Elem()).Elem()
-		if err := setNode(one, "", key+"."+name, m.Value, from); err != nil {
+		if err := setNode(one, "", key+"."+name, m.Value, from); err != nil && texts {
+			return invalid("must hold a text for each name")
+		} else if err != nil {
 			return named(name, err)
 		}
 		v.SetMapIndex(reflect.ValueOf(name), one)

@@ -7,6 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
@@ -20,6 +21,7 @@ func Features() []feature.Feature {
 		embedding.Feature(),
 		form.Feature(),
 		importer.Feature(),
+		openapi.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),

@@ -2,6 +2,7 @@
 package embedding
 
 import (
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 )
@@ -11,7 +12,7 @@ func Feature() feature.Feature {
 	return feature.Feature{
 		Feature: daemon.Feature{
 			Name:     "embedding",
-			Config:   func() any { return &Settings{} },
+			Config:   config.Section{Settings: func() any { return new(Settings) }},
 			Embedder: embedder,
 		},
 		Docs:     "search.md",

@@ -33,7 +33,7 @@ func Feature() feature.Feature {
 	return feature.Feature{
 		Feature: daemon.Feature{
 			Name:        "restricted",
-			Config:      func() any { return &Settings{} },
+			Config:      config.Section{Settings: func() any { return new(Settings) }},
 			Python:      modules,
 			Restriction: restriction,
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -18,7 +19,7 @@ func Feature() feature.Feature {
 	return feature.Feature{
 		Feature: daemon.Feature{
 			Name:   name,
-			Config: func() any { return new(Settings) },
+			Config: config.Section{Settings: func() any { return new(Settings) }},
 			Home: home.Feature{
 				Name:    name,
 				Tables:  []store.Migration{{Number: 1, Name: "initial", SQL: tables}},

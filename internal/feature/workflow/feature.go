@@ -29,7 +29,7 @@ func dir(c *config.Config) string {
 // and run them, those that are tools themselves, and the command workflow.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: saved.Feature, Config: func() any { return new(Settings) }, Start: start},
+		Feature:  daemon.Feature{Name: saved.Feature, Config: config.Section{Settings: func() any { return new(Settings) }}, Start: start},
 		Docs:     "workflows.md",
 		Commands: commands,
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // hostile has texts that try to break out of a string literal.

@@ -261,9 +261,9 @@ func (x *operation) releaseDocument() {
 // Filter selects operations. An empty list selects all; an operation must match every
 // list.
 type Filter struct {
-	Tags       []string
-	Operations []string // operationIds; * matches any text
-	Methods    []string
+	Tags       []string `key:"tags"`
+	Operations []string `key:"operations"` // operationIds; * matches any text
+	Methods    []string `key:"methods"`
 }
 
 func (f Filter) isEmpty() bool { return len(f.Tags)+len(f.Operations)+len(f.Methods) == 0 }

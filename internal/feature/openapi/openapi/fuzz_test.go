@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // FuzzDocument checks that no document and no arguments cause a panic, and that every definition is

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 )
 
 // newEchoAPI returns an API whose answer contains the credentials that it received. Its document does not

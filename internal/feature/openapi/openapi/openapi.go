@@ -31,42 +31,68 @@ import (
 // Source is the configuration of an API. Config.Resolve resolves the references in its URLs,
 // headers and credentials each time they are used.
 type Source struct {
-	Document  string            // path or URL of the document. Required
-	URL       string            // base URL; "" means the server in the document
-	Server    string            // selects a server of the document by its description or URL; "" means the first
-	Variables map[string]string // of that server's URL; override the defaults in the document
-	Hosts     []string          // further hosts to which calls may be sent, with the same credentials
-	Headers   map[string]string // sent with each call
-	Auth      Auth
-	Include   Filter // operations to include; the zero value means all
-	Exclude   Filter // operations to exclude
+	Document  string            `key:"openapi"`            // path or URL of the document. Required
+	URL       string            `key:"url" form:"address"` // base URL; "" means the server in the document
+	Server    string            `key:"server"`             // selects a server of the document by its description or URL; "" means the first
+	Variables map[string]string `key:"variables"`          // of that server's URL; override the defaults in the document
+	Hosts     []string          `key:"hosts"`              // further hosts to which calls may be sent, with the same credentials
+	Headers   map[string]string `key:"headers"`            // sent with each call
+	Auth      Auth              `key:"auth"`
+	Include   Filter            `key:"include"` // operations to include; the zero value means all
+	Exclude   Filter            `key:"exclude"` // operations to exclude
 }
 
 // Auth contains the credentials of a call. Those that are nil or "" are not sent.
 type Auth struct {
-	Bearer string             // token of an Authorization header
-	Basic  *Basic             // of an Authorization header
-	Key    *APIKey            // in a header, the query or a cookie
-	Client *ClientCredentials // obtain the token of an Authorization header
+	Bearer string             `key:"bearer" form:"secret"` // token of an Authorization header
+	Basic  *Basic             `key:"basic"`                // of an Authorization header
+	Key    *APIKey            `key:"key"`                  // in a header, the query or a cookie
+	Client *ClientCredentials `key:"client_credentials"`   // obtain the token of an Authorization header
 }
 
 // Basic is a user name and password.
-type Basic struct{ User, Password string }
+type Basic struct {
+	User     string `key:"username"`
+	Password string `key:"password" form:"secret"`
+}
 
 // APIKey is an API key.
 type APIKey struct {
-	In    string // header, query or cookie; "" means as in the document
-	Name  string // "" means as in the document
-	Value string
+	In    string `key:"in" allow:"header query cookie"` // "" means as in the document
+	Name  string `key:"name"`                           // "" means as in the document
+	Value string `key:"value" form:"secret"`
+}
+
+// Check returns an error for a key that is not complete. The error continues a sentence, as that of
+// ClientCredentials.Check.
+func (k *APIKey) Check() error {
+	switch {
+	case (k.In == "") != (k.Name == ""):
+		return fault.New(fault.Invalid, "must hold both in and name, or neither: then the document says them")
+	case k.Value == "":
+		return fault.New(fault.Invalid, "has no value")
+	}
+	return nil
 }
 
 // ClientCredentials are OAuth 2 client credentials.
 type ClientCredentials struct {
-	TokenURL string // "" means the URL in the document
-	ID       string
-	Secret   string
-	Scopes   []string
-	Audience string // audience parameter, for servers that require it; "" sends none
+	TokenURL string   `key:"token_url" form:"address"` // "" means the URL in the document
+	ID       string   `key:"client_id"`
+	Secret   string   `key:"client_secret" form:"secret"`
+	Scopes   []string `key:"scopes"`
+	Audience string   `key:"audience"` // audience parameter, for servers that require it; "" sends none
+}
+
+// Check returns an error for credentials that are not complete.
+func (c *ClientCredentials) Check() error {
+	switch {
+	case c.ID == "":
+		return fault.New(fault.Invalid, "has no client_id")
+	case c.Secret == "":
+		return fault.New(fault.Invalid, "has no client_secret")
+	}
+	return nil
 }
 
 // Config of an API.

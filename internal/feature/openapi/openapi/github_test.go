@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi/openapitest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
 )
 
 func github(t testing.TB, url string) *openapi.API {

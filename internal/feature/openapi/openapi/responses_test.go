@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // newSingleAPI returns an API with one path, which h serves.

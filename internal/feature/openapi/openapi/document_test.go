@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi"
 )
 
 const head = "openapi: 3.0.3\ninfo: {title: T, version: '1'}\nservers: [{url: 'http://127.0.0.1:1'}]\n"
