@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,8 +17,19 @@ import (
 func (v *visitor) runUntil() (answer chan string) {
 	v.t.Helper()
 	answer = make(chan string, 1)
-	go func() {
-		answer <- v.answer(`{"code":"import os, time\nopen('runs','w').close()\nwhile not os.path.exists('go'): time.sleep(.02)\n'completed'","timeout_seconds":60}`)
+	go func() { // which may not end the test
+		const args = `{"code":"import os, time\nopen('runs','w').close()\nwhile not os.path.exists('go'): time.sleep(.02)\n'completed'","timeout_seconds":60}`
+		res, err := v.tool(v.t.Context(), "execute_code", args)
+		if err != nil {
+			answer <- "no answer: " + err.Error()
+			return
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			b = fmt.Appendf(b, "; it ends with %v", err)
+		}
+		answer <- string(b)
 	}()
 	for {
 		if _, err := os.Lstat(filepath.Join(v.workspace("local"), "runs")); err == nil {
