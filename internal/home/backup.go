@@ -57,7 +57,7 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s := &Snapshot{dir: id.Dir(), used: e.Used, close: func() error { remove(); return lock.Close() }}
-	err = s.copyDatabase(ctx, t, id, filepath.Join(dir, databaseEntry))
+	err = s.copyDatabase(ctx, t.opener, id, filepath.Join(dir, databaseEntry))
 	if err == nil {
 		s.private, err = p.readPrivate()
 	}
@@ -115,7 +115,7 @@ func (s *Snapshot) Close() error {
 
 // copyDatabase copies the logs next to the database first: a frame that is no longer there is in the
 // database.
-func (s *Snapshot) copyDatabase(ctx context.Context, t *Homes, id tenant.ID, to string) error {
+func (s *Snapshot) copyDatabase(ctx context.Context, t opener, id tenant.ID, to string) error {
 	p := t.layout.of(id)
 	if err := p.checkDatabase(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *Snapshot) copyDatabase(ctx context.Context, t *Homes, id tenant.ID, to 
 }
 
 // foldLogs stores the logs next to the database of a tenant, or next to a copy of it, in that database.
-func foldLogs(ctx context.Context, t *Homes, id tenant.ID, path string) error {
+func foldLogs(ctx context.Context, t opener, id tenant.ID, path string) error {
 	db, err := openDatabase(ctx, t.layout, path)
 	if err != nil {
 		return err

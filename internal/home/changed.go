@@ -24,7 +24,7 @@ func (h *Home) Changed(feature string) error {
 
 // LastChange returns when a process last called Home.Changed of a tenant for a feature; zero if none
 // did. It does not open the home, so that it can be called often.
-func (t *Homes) LastChange(id tenant.ID, feature string) time.Time {
+func (t Directory) LastChange(id tenant.ID, feature string) time.Time {
 	fi, err := os.Stat(changeFile(t.layout.of(id).private, feature))
 	if err != nil {
 		return time.Time{}

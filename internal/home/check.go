@@ -71,7 +71,7 @@ func Examine(ctx context.Context, root string, f func(tenant.ID, error)) error {
 	return nil
 }
 
-func (t *Homes) isClosed() bool {
+func (t *pool) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed
@@ -79,7 +79,7 @@ func (t *Homes) isClosed() bool {
 
 // Go runs f in the background, and Close waits for it. It reports false, without running f, after
 // Close.
-func (t *Homes) Go(f func()) bool {
+func (t *pool) Go(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
@@ -88,7 +88,7 @@ func (t *Homes) Go(f func()) bool {
 	return !t.closed
 }
 
-func (t *Homes) toCheck(named []tenant.ID) (all []tenant.ID) {
+func (t *pool) toCheck(named []tenant.ID) (all []tenant.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.homes {
@@ -130,7 +130,7 @@ func (t *Homes) checkOne(ctx context.Context, id tenant.ID) error {
 }
 
 // noteOpened records whether the home of a tenant could be opened.
-func (t *Homes) noteOpened(id tenant.ID, err error) {
+func (t *pool) noteOpened(id tenant.ID, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if delete(t.unopened, id); err != nil {

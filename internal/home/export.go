@@ -65,7 +65,7 @@ func (t *Homes) Export(ctx context.Context, id tenant.ID, w io.Writer) (Transfer
 
 // copyDatabase copies the database to path, encrypted with the key of an export. The caller has
 // locked the tenant.
-func (t *Homes) copyDatabase(ctx context.Context, id tenant.ID, p paths, path string, key []byte) (damaged int, err error) {
+func (t opener) copyDatabase(ctx context.Context, id tenant.ID, p paths, path string, key []byte) (damaged int, err error) {
 	if err := p.checkDatabase(); err != nil {
 		return 0, err
 	}

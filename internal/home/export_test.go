@@ -9,7 +9,7 @@ var Migrations = migrations
 func (r *Restoration) Kill() { _ = r.files.close(); _ = r.lock.Close() }
 
 // TrimUnused closes the databases of all unused homes.
-func TrimUnused(t *Homes) { trimUnused(t, time.Now().Add(time.Second)) }
+func TrimUnused(t *Homes) { trimUnused(&t.pool, time.Now().Add(time.Second)) }
 
 // UnusedHomes is the limit that Config.Idle replaces.
 var UnusedHomes = unusedHomes

@@ -33,7 +33,7 @@ func openDatabase(ctx context.Context, l layout, path string) (*store.DB, error)
 const Executions = "executions"
 
 // Marks returns the marks of a name: Executions, or a feature.
-func (t *Homes) Marks(name string) Marks { return t.layout.marks(name) }
+func (t Directory) Marks(name string) Marks { return t.layout.marks(name) }
 
 // SetDue marks the home as having work of a feature at a time; see Marks.Set.
 func (h *Home) SetDue(feature string, at time.Time) error {

@@ -181,7 +181,7 @@ const openWait = 30 * time.Second
 
 // open opens the parts of a home and creates missing ones. It continues when the context of the
 // first caller ends, because others may wait for the same home.
-func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
+func (t opener) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
 	defer cancel()
 	r := &parts{id: id, marks: t.Marks, private: t.layout.of(id).private}
@@ -196,7 +196,7 @@ func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 }
 
 // markUsed records the use of a tenant for Entry.Used, at most once in refreshEvery.
-func (t *Homes) markUsed(r *parts) {
+func (t opener) markUsed(r *parts) {
 	now, last := time.Now(), r.used.Load()
 	if since := now.UnixNano() - last; since >= 0 && since < int64(refreshEvery) || // the clock may have been put back
 		!r.used.CompareAndSwap(last, now.UnixNano()) {
@@ -210,7 +210,7 @@ func (t *Homes) markUsed(r *parts) {
 // refresh updates the projections from the database, because a process may have ended between a
 // commit and the update, and deletes expired data. Errors are logged only: a home whose
 // projections cannot be written, for example on a full disk, is still usable.
-func (t *Homes) refresh(ctx context.Context, r *parts) {
+func (t opener) refresh(ctx context.Context, r *parts) {
 	if err := r.files.Prune(ctx, ResultsDir, r.settings.Results.Age, r.settings.Results.Bytes); err != nil {
 		t.cfg.Log.Warn("prune old results", "tenant", r.id.String(), "error", err)
 	}

@@ -92,8 +92,22 @@ const ResultsDir = ".results"
 
 // Homes opens and shares the homes of a data directory.
 type Homes struct {
-	cfg    Config
-	layout layout
+	Directory
+	pool
+}
+
+// Directory is a data directory on disk, whatever of it is open.
+type Directory struct{ layout layout }
+
+// opener opens homes of a data directory.
+type opener struct {
+	Directory
+	cfg Config
+}
+
+// pool contains the open homes.
+type pool struct {
+	opener
 
 	mu       sync.Mutex
 	homes    map[tenant.ID]*shared
@@ -132,16 +146,23 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 		return nil, err
 	}
 	l.features = cfg.Features
-	if err := l.prepare(); err != nil {
+	if err := (preparation{l}).prepare(); err != nil {
 		return nil, err
 	}
-	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), retired: map[*shared]bool{}, unopened: map[tenant.ID]bool{}, checked: checked{}, stop: make(chan struct{})}
+	dir := Directory{l}
+	t := &Homes{
+		Directory: dir,
+		pool: pool{
+			opener: opener{dir, cfg}, homes: make(map[tenant.ID]*shared), retired: map[*shared]bool{},
+			unopened: map[tenant.ID]bool{}, checked: checked{}, stop: make(chan struct{}),
+		},
+	}
 	return t, t.MakeModules(cfg.Modules)
 }
 
 // Roots returns the parent directories of all mounts, by the keys that Home.Mounts uses, for the
 // configuration of a sandbox backend.
-func (t *Homes) Roots() map[string]string {
+func (t Directory) Roots() map[string]string {
 	return map[string]string{
 		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.projections(rootSkills), rootSessions: t.layout.projections(rootSessions),
 		rootServers: t.layout.projections(rootServers),
@@ -150,13 +171,13 @@ func (t *Homes) Roots() map[string]string {
 
 // Modules returns the directory of the generated modules with a key, which code sees as
 // /workspace/servers, and the lock file for writing it.
-func (t *Homes) Modules(key string) (dir, lock string) {
+func (t Directory) Modules(key string) (dir, lock string) {
 	dir = filepath.Join(t.layout.projections(rootServers), key)
 	return dir, dir + ".lock"
 }
 
 // MakeModules creates the directory of the generated modules with a key.
-func (t *Homes) MakeModules(key string) error {
+func (t Directory) MakeModules(key string) error {
 	if key == "" {
 		return nil
 	}
@@ -175,7 +196,7 @@ func (t *Homes) CheckDisk() error {
 }
 
 // Exists reports whether a tenant has data.
-func (t *Homes) Exists(id tenant.ID) (bool, error) {
+func (t Directory) Exists(id tenant.ID) (bool, error) {
 	_, err := os.Lstat(t.layout.of(id).private)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -222,7 +243,7 @@ func (t *Homes) AcquireSuspended(ctx context.Context, id tenant.ID) (*Home, erro
 }
 
 // acquire opens a home, and reports whether this call opened it.
-func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool, err error) {
+func (t *pool) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool, err error) {
 	if id.IsZero() {
 		return nil, false, fault.New(fault.Invalid, "tenant id is missing")
 	}
@@ -262,7 +283,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 }
 
 // home returns a Home for a use of s that is already counted.
-func (t *Homes) home(s *shared) *Home {
+func (t *pool) home(s *shared) *Home {
 	h := s.parts.home()
 	h.release = sync.OnceValue(func() error { return t.removeRef(s) })
 	h.share = func() *Home {
@@ -275,7 +296,7 @@ func (t *Homes) home(s *shared) *Home {
 }
 
 // addRef adds a reference to a home. The first caller opens it.
-func (t *Homes) addRef(id tenant.ID) (s *shared, first bool, err error) {
+func (t *pool) addRef(id tenant.ID) (s *shared, first bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -294,7 +315,7 @@ func (t *Homes) addRef(id tenant.ID) (s *shared, first bool, err error) {
 
 // removeRef removes a reference. An unused home stays open, unless opening failed, too many are
 // idle, it was retired, or t is closed.
-func (t *Homes) removeRef(s *shared) error {
+func (t *pool) removeRef(s *shared) error {
 	t.mu.Lock()
 	if s.users--; s.users == 0 {
 		delete(t.retired, s)
@@ -338,7 +359,7 @@ const refreshEvery = 10 * time.Second
 
 // refreshSometimes refreshes a home in the background, if that is due. A refresh costs about as
 // much as the rest of a small call in the daemon. The caller holds the lock.
-func (t *Homes) refreshSometimes(s *shared) {
+func (t *pool) refreshSometimes(s *shared) {
 	if t.closed || time.Since(s.refreshed) < refreshEvery {
 		return
 	}

@@ -31,7 +31,7 @@ func unusedHomes(descriptors int, memory int64) int {
 }
 
 // notIdle removes a home from the unused ones. The caller holds the lock.
-func notIdle(t *Homes, s *shared) {
+func notIdle(t *pool, s *shared) {
 	if s.idle != nil {
 		t.idle.Remove(s.idle)
 		s.idle = nil
@@ -39,7 +39,7 @@ func notIdle(t *Homes, s *shared) {
 }
 
 // trimUnused closes the databases of the homes that became idle before a time.
-func trimUnused(t *Homes, before time.Time) {
+func trimUnused(t *pool, before time.Time) {
 	t.mu.Lock()
 	var out []*shared
 	for e := t.idle.Front(); e != nil && e.Value.(*shared).released.Before(before); e = e.Next() {
@@ -60,7 +60,7 @@ func trim(ctx context.Context, r *parts) error {
 
 // evict removes and returns all idle homes but the most recent ones. The caller holds the lock
 // and closes them after releasing it.
-func (t *Homes) evict(keep int) []*shared {
+func (t *pool) evict(keep int) []*shared {
 	var out []*shared
 	for t.idle.Len() > keep {
 		s := t.idle.Front().Value.(*shared)
@@ -76,7 +76,7 @@ const shortBatch = 64
 
 // closeIdleIfShort closes the homes that are unused for longest if few descriptors are free: a home
 // that is open keeps some, and other parts of the process need them too.
-func closeIdleIfShort(t *Homes) {
+func closeIdleIfShort(t *pool) {
 	if !descriptorsShort() {
 		return
 	}

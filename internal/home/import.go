@@ -27,26 +27,26 @@ func (t *Homes) Import(ctx context.Context, r io.Reader, as tenant.ID) (Transfer
 		return Transferred{}, err
 	}
 	defer remove()
-	i := importing{homes: t, dir: dir, as: as}
+	i := importing{opener: t.opener, dir: dir, as: as}
 	if err := i.read(ctx, r); err != nil {
 		return i.done, i.explain(err)
 	}
 	if err := i.openDatabase(ctx); err != nil {
 		return i.done, err
 	}
-	if err := i.homes.layout.install(i.done.Tenant, i.private(), i.workspace(), nil, hintImport); err != nil {
+	if err := i.opener.layout.install(i.done.Tenant, i.private(), i.workspace(), nil, hintImport); err != nil {
 		return i.done, err
 	}
-	return i.done, i.homes.layout.wake(i.done.Tenant, i.pending)
+	return i.done, i.opener.layout.wake(i.done.Tenant, i.pending)
 }
 
 // importing is one import, prepared in a directory.
 type importing struct {
-	homes *Homes
-	dir   string
-	as    tenant.ID
-	from  manifest
-	done  Transferred
+	opener opener
+	dir    string
+	as     tenant.ID
+	from   manifest
+	done   Transferred
 
 	pending pending
 }
@@ -66,14 +66,14 @@ func (i *importing) explain(err error) error {
 func (i *importing) read(ctx context.Context, r io.Reader) error {
 	for _, dir := range []string{i.private(), i.workspace()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			return i.homes.layout.fault(err)
+			return i.opener.layout.fault(err)
 		}
 	}
 	tr := tar.NewReader(contextReader{ctx, r})
 	if err := i.readManifest(tr); err != nil {
 		return err
 	}
-	x, err := workspace.NewExtraction(i.workspace(), i.homes.settings(i.done.Tenant, "").Quota)
+	x, err := workspace.NewExtraction(i.workspace(), i.opener.settings(i.done.Tenant, "").Quota)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (i *importing) readManifest(tr *tar.Reader) error {
 	} else if _, err := tenant.Parse(i.from.Tenant.String()); err != nil {
 		return fault.Wrap(fault.Invalid, err, "%s", fault.Message(err)).WithHint("import it under another id with --as")
 	}
-	return i.homes.layout.checkNew(i.done.Tenant, hintImport)
+	return i.opener.layout.checkNew(i.done.Tenant, hintImport)
 }
 
 func (i *importing) readDatabase(tr *tar.Reader, x *workspace.Extraction) error {
@@ -193,7 +193,7 @@ func (i *importing) finish(tr *tar.Reader, x *workspace.Extraction, rest io.Read
 
 // openDatabase checks the database and encrypts it with the keys of this data directory.
 func (i *importing) openDatabase(ctx context.Context) (err error) {
-	db, err := openDatabase(ctx, i.homes.layout, filepath.Join(i.private(), databaseEntry))
+	db, err := openDatabase(ctx, i.opener.layout, filepath.Join(i.private(), databaseEntry))
 	if err != nil {
 		return err
 	}
@@ -208,14 +208,14 @@ func (i *importing) openDatabase(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	to, err := i.homes.ownStores(i.done.Tenant, db)
+	to, err := i.opener.ownStores(i.done.Tenant, db)
 	if err != nil {
 		return err
 	}
 	if i.done.Damaged, err = from.rekey(ctx, to); err != nil {
 		return err
 	}
-	if i.pending, err = i.homes.layout.pendingWork(ctx, db); err != nil {
+	if i.pending, err = i.opener.layout.pendingWork(ctx, db); err != nil {
 		return err
 	}
 	return db.Compact(ctx)
@@ -231,7 +231,7 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 	if wal, err := db.IsWAL(ctx); err != nil || !wal {
 		return errors.Join(err, i.explain(errors.New("its database is not in WAL mode")))
 	}
-	empty, err := openDatabase(ctx, i.homes.layout, filepath.Join(i.dir, "empty.db"))
+	empty, err := openDatabase(ctx, i.opener.layout, filepath.Join(i.dir, "empty.db"))
 	if err != nil {
 		return err
 	}

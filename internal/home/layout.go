@@ -138,11 +138,14 @@ func Prepare(root string) error {
 	if err != nil {
 		return err
 	}
-	return l.prepare()
+	return preparation{l}.prepare()
 }
 
+// preparation creates or checks a data directory.
+type preparation struct{ layout }
+
 // prepare creates the data directory, or checks an existing one.
-func (l layout) prepare() error {
+func (l preparation) prepare() error {
 	if err := os.MkdirAll(l.root, 0o700); err != nil {
 		return l.fault(err)
 	}
@@ -168,7 +171,7 @@ func (l layout) prepare() error {
 // close checks the owner of the directory and removes the permissions of others. It refuses a
 // directory of another user, who could change its content. It leaves a directory that is not a
 // data directory unchanged: checkFormat refuses that.
-func (l layout) close() error {
+func (l preparation) close() error {
 	fi, err := os.Stat(l.root)
 	if err != nil {
 		return l.fault(err)
@@ -194,7 +197,7 @@ func (l layout) close() error {
 
 // isData reports whether the directory has a format file, or is empty except for incomplete
 // files.
-func (l layout) isData() (bool, error) {
+func (l preparation) isData() (bool, error) {
 	entries, err := os.ReadDir(l.root)
 	if err != nil {
 		return false, l.fault(err)
@@ -214,7 +217,7 @@ func (l layout) isData() (bool, error) {
 	return true, nil
 }
 
-func (l layout) checkFormat() error {
+func (l preparation) checkFormat() error {
 	if is, err := l.isData(); err != nil {
 		return err
 	} else if !is {
@@ -247,7 +250,7 @@ func (l layout) checkFormat() error {
 }
 
 // writeFormat creates the complete file atomically. It succeeds if another process created it.
-func (l layout) writeFormat() error {
+func (l preparation) writeFormat() error {
 	f, err := os.CreateTemp(l.root, newPrefix+"*")
 	if err != nil {
 		return err
@@ -273,7 +276,7 @@ func (l layout) writeFormat() error {
 }
 
 // checkWritable detects a read-only directory at start instead of at the first call.
-func (l layout) checkWritable() error {
+func (l preparation) checkWritable() error {
 	f, err := os.CreateTemp(l.root, newPrefix+"*")
 	if err != nil {
 		return l.fault(err)

@@ -8,6 +8,6 @@ import (
 )
 
 // Logins returns the store of a tenant's own logins to servers. It creates nothing.
-func (t *Homes) Logins(id tenant.ID) *secret.Store {
+func (t Directory) Logins(id tenant.ID) *secret.Store {
 	return secret.NewStore(filepath.Join(t.layout.private(), id.Dir(), loginsDir), filepath.Join(t.layout.root, "key"))
 }

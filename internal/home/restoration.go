@@ -43,7 +43,7 @@ func StartRestore(root string, features []Feature) (*Restoration, error) {
 	_, err = os.Lstat(l.restoring())
 	again := err == nil
 	if !again { // before anything is created
-		if err := l.checkEmpty(); err != nil {
+		if err := (preparation{l}).checkEmpty(); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +58,7 @@ func StartRestore(root string, features []Feature) (*Restoration, error) {
 			return nil, errors.Join(l.fault(err), lock.Close())
 		}
 	}
-	if err = l.checkEmpty(); err == nil { // a daemon that starts now finds the file
+	if err = (preparation{l}).checkEmpty(); err == nil { // a daemon that starts now finds the file
 		r.files, err = newExtraction(l, "")
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func StartRestore(root string, features []Feature) (*Restoration, error) {
 }
 
 // checkEmpty refuses a directory with anything that a restore would mix with its own files.
-func (l layout) checkEmpty() error {
+func (l preparation) checkEmpty() error {
 	fi, err := os.Stat(l.root)
 	if err == nil && !ownedByUser(fi) {
 		return fault.New(fault.Denied, "the data directory %s belongs to another user", l.root).
@@ -118,7 +118,7 @@ func (r *Restoration) Commit(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = r.layout.writeFormat()
+		err = preparation{r.layout}.writeFormat()
 	}
 	if err != nil {
 		return r.layout.fault(err)

@@ -29,7 +29,7 @@ type Entries func(add func(*tar.Header, io.Reader) error) error
 // Restore creates a tenant from a backup. With replace, the data of a suspended tenant is replaced,
 // and it remains suspended; otherwise a tenant that exists is refused. All entries are read and
 // checked before anything changes.
-func (t *Homes) Restore(ctx context.Context, id tenant.ID, replace bool, entries Entries) (done workspace.Archived, err error) {
+func (t Directory) Restore(ctx context.Context, id tenant.ID, replace bool, entries Entries) (done workspace.Archived, err error) {
 	last, lock, err := t.lockForRestore(ctx, id, replace)
 	if err != nil {
 		return done, err
@@ -76,7 +76,7 @@ func (t *Homes) Restore(ctx context.Context, id tenant.ID, replace bool, entries
 
 // lockForRestore locks a tenant that is to be replaced, and returns the suspension that it will have. The
 // lock of a new one is nil.
-func (t *Homes) lockForRestore(ctx context.Context, id tenant.ID, replace bool) (*Suspension, *flock.Flock, error) {
+func (t Directory) lockForRestore(ctx context.Context, id tenant.ID, replace bool) (*Suspension, *flock.Flock, error) {
 	e, err := t.Find(id)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, nil, t.layout.checkNew(id, "delete what is left of it with sandpiper tenant delete "+id.String())

@@ -26,7 +26,7 @@ import (
 )
 
 // sessions opens the log of the sessions, which is encrypted with a key of the tenant.
-func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
+func (t opener) sessions(r *parts, p paths) (*session.Log, error) {
 	key, err := t.deriveKey("sessions", r.id, "the session logs")
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 }
 
 // skills opens the skills, whose tests are encrypted with a key of the tenant.
-func (t *Homes) skills(r *parts, p paths) (*skill.Store, error) {
+func (t opener) skills(r *parts, p paths) (*skill.Store, error) {
 	key, err := t.deriveKey("skill tests", r.id, "the tests of skills")
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (t *Homes) skills(r *parts, p paths) (*skill.Store, error) {
 }
 
 // deriveKey returns a key of a tenant for the data of one kind; what is its name in errors.
-func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error) {
+func (t opener) deriveKey(kind string, id tenant.ID, what string) ([]byte, error) {
 	key, err := t.layout.key().DeriveKey(kind+"\x00"+id.String(), true)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "open %s: %s", what, fault.Message(err)).WithHint("%s", fault.Hint(err))
@@ -60,7 +60,7 @@ func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error
 }
 
 // usedTools opens the records of used tools.
-func (t *Homes) usedTools(r *parts) *learned.Store {
+func (t opener) usedTools(r *parts) *learned.Store {
 	cfg := learned.Config{In: r.bodies, Age: t.cfg.Learn, Log: t.cfg.Log}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, text string) (string, error) {
@@ -71,7 +71,7 @@ func (t *Homes) usedTools(r *parts) *learned.Store {
 }
 
 // bodies opens what package sealed stores, with a key of the tenant.
-func (t *Homes) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
+func (t opener) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
 	key, err := t.deriveKey("sealed", id, "the encrypted data")
 	if err != nil {
 		return sealed.Store{}, err
@@ -80,7 +80,7 @@ func (t *Homes) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
 	return sealed.Store{DB: db, Box: box}, err
 }
 
-func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
+func (t opener) fill(ctx context.Context, r *parts) (err error) {
 	p := t.layout.of(r.id)
 	if r.use, err = p.lockUse(r.id); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 }
 
 // openStores opens what is kept in the database of a tenant.
-func (t *Homes) openStores(r *parts, p paths) (err error) {
+func (t opener) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 }
 
 // openWorkspace opens the workspace of a tenant, with its mount points.
-func (t *Homes) openWorkspace(ctx context.Context, r *parts, p paths) (err error) {
+func (t opener) openWorkspace(ctx context.Context, r *parts, p paths) (err error) {
 	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection}
 	if key := r.settings.Modules; key != "" {
 		mounts[serversMount], _ = t.Modules(key)

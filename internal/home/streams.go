@@ -16,7 +16,7 @@ const sweepEvery = 10 * time.Minute
 
 // sweepStreams deletes expired answers of all tenants, until Close. A tenant that is not used
 // again would otherwise keep those that a daemon left when it ended.
-func (t *Homes) sweepStreams() {
+func (t *pool) sweepStreams() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -29,7 +29,7 @@ func (t *Homes) sweepStreams() {
 	}
 }
 
-func (t *Homes) sweepStreamsOnce() {
+func (t *pool) sweepStreamsOnce() {
 	dirs, err := os.ReadDir(t.layout.private())
 	if err != nil {
 		t.cfg.Log.Warn("delete expired answers", "error", err)

@@ -37,7 +37,7 @@ type Suspension struct {
 }
 
 // List returns the tenants that have data, by id.
-func (t *Homes) List(ctx context.Context) ([]Entry, error) {
+func (t Directory) List(ctx context.Context) ([]Entry, error) {
 	var all []Entry
 	err := t.Each(ctx, func(e Entry) error {
 		all = append(all, e)
@@ -51,7 +51,7 @@ func (t *Homes) List(ctx context.Context) ([]Entry, error) {
 }
 
 // Each calls f with each tenant that has data, in no order. One whose data is damaged has an Error.
-func (t *Homes) Each(ctx context.Context, f func(Entry) error) error {
+func (t Directory) Each(ctx context.Context, f func(Entry) error) error {
 	dirs, err := os.ReadDir(t.layout.private())
 	if err != nil {
 		return dirFault(err)
@@ -84,7 +84,7 @@ func (t *Homes) Each(ctx context.Context, f func(Entry) error) error {
 }
 
 // Find returns the entry of a tenant that has data.
-func (t *Homes) Find(id tenant.ID) (Entry, error) {
+func (t Directory) Find(id tenant.ID) (Entry, error) {
 	p := t.layout.of(id)
 	fi, err := os.Lstat(p.private)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +198,7 @@ func (t *Homes) suspend(id tenant.ID, s Suspension) error {
 }
 
 // Activate ends the suspension of a tenant. It is no error if there is none.
-func (t *Homes) Activate(id tenant.ID) error {
+func (t Directory) Activate(id tenant.ID) error {
 	e, err := t.Find(id)
 	switch {
 	case err != nil:
@@ -305,7 +305,7 @@ func (t *Homes) Delete(ctx context.Context, id tenant.ID) error {
 }
 
 // shred overwrites the keys of the tenant's vault. It fails for a damaged database.
-func (t *Homes) shred(ctx context.Context, id tenant.ID, p paths) (err error) {
+func (t opener) shred(ctx context.Context, id tenant.ID, p paths) (err error) {
 	if _, err := os.Lstat(p.db); err != nil || t.cfg.Vault == nil {
 		return nil
 	}
@@ -342,7 +342,7 @@ func (l layout) remove(p paths) error {
 const deletedPrefix = newPrefix + "deleted-"
 
 // removeDeleted removes what interrupted calls of remove left.
-func (l layout) removeDeleted() {
+func (l preparation) removeDeleted() {
 	entries, _ := os.ReadDir(l.root)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), deletedPrefix) {

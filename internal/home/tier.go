@@ -24,7 +24,7 @@ type Settings struct {
 }
 
 // settings returns the settings of a tenant in a tier.
-func (t *Homes) settings(id tenant.ID, tier string) Settings {
+func (t opener) settings(id tenant.ID, tier string) Settings {
 	if t.cfg.Settings != nil {
 		return t.cfg.Settings(id, tier)
 	}
@@ -35,7 +35,7 @@ func (t *Homes) settings(id tenant.ID, tier string) Settings {
 const tierEvery = time.Second
 
 // Tier returns the tier that was stored for a tenant, "" if none was.
-func (t *Homes) Tier(id tenant.ID) (string, error) {
+func (t *pool) Tier(id tenant.ID) (string, error) {
 	t.mu.Lock()
 	s := t.homes[id]
 	open := s != nil && !s.tierRead.IsZero()
@@ -56,7 +56,7 @@ func (t *Homes) Tier(id tenant.ID) (string, error) {
 
 // SetTier stores the tier of a tenant that has data; "" stores none. Processes that have opened
 // its home use it within a second, for new requests.
-func (t *Homes) SetTier(id tenant.ID, tier string) error {
+func (t Directory) SetTier(id tenant.ID, tier string) error {
 	if _, err := t.Find(id); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (p paths) readTier() (string, error) {
 
 // retireChanged retires the open home of a tenant whose tier has changed, so that it is opened
 // with the settings of the new one.
-func (t *Homes) retireChanged(id tenant.ID) error {
+func (t *pool) retireChanged(id tenant.ID) error {
 	t.mu.Lock()
 	s := t.homes[id]
 	if s == nil || s.tierRead.IsZero() || time.Since(s.tierRead) < tierEvery {

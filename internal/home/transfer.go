@@ -64,7 +64,7 @@ type encrypted struct {
 }
 
 // ownStores returns the stores with the keys of this data directory.
-func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
+func (t opener) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 	key, err := t.deriveKey("sessions", id, "the session logs")
 	if err != nil {
 		return s, err
@@ -160,7 +160,7 @@ func (l layout) transferDir() (dir string, remove func(), err error) {
 }
 
 // removeTransfers removes what killed exports and imports left.
-func (l layout) removeTransfers() {
+func (l preparation) removeTransfers() {
 	entries, _ := os.ReadDir(l.root)
 	for _, e := range entries {
 		dir := filepath.Join(l.root, e.Name())

@@ -17,7 +17,7 @@ import (
 
 // assignUID returns the uid that owns the workspace, and creates a missing workspace with a free
 // uid. The owner on disk is the only record of the assignment.
-func (t *Homes) assignUID(ctx context.Context, p paths) (int, error) {
+func (t opener) assignUID(ctx context.Context, p paths) (int, error) {
 	if uid, err := t.ownerUID(p.workspace); err == nil || !errors.Is(err, errNoOwner) {
 		return uid, err
 	}
@@ -43,7 +43,7 @@ func (t *Homes) assignUID(ctx context.Context, p paths) (int, error) {
 var errNoOwner = errors.New("workspace without an owner")
 
 // ownerUID returns the owner of a workspace.
-func (t *Homes) ownerUID(path string) (int, error) {
+func (t opener) ownerUID(path string) (int, error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, errNoOwner
@@ -66,7 +66,7 @@ func (t *Homes) ownerUID(path string) (int, error) {
 }
 
 // free returns a uid that owns no workspace, or the daemon's if tenants share it.
-func (t *Homes) free() (int, error) {
+func (t opener) free() (int, error) {
 	if t.cfg.UIDs <= 0 {
 		return selfUID(), nil
 	}

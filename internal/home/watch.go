@@ -34,8 +34,8 @@ func (t *Homes) watch(end func(tenant.ID)) {
 			return
 		case <-tick.C:
 		}
-		closeIdleIfShort(t)
-		trimUnused(t, time.Now().Add(-trimAfter))
+		closeIdleIfShort(&t.pool)
+		trimUnused(&t.pool, time.Now().Add(-trimAfter))
 		fi, err := os.Lstat(t.layout.suspensions())
 		if err != nil || fi.ModTime().Equal(last) {
 			continue
@@ -49,7 +49,7 @@ func (t *Homes) watch(end func(tenant.ID)) {
 
 // retireSuspended closes the homes of suspended tenants: unused ones at once, others when they
 // are released. It returns the tenants.
-func (t *Homes) retireSuspended() (ids []tenant.ID) {
+func (t *pool) retireSuspended() (ids []tenant.ID) {
 	t.mu.Lock()
 	open := make([]*shared, 0, len(t.homes))
 	for _, s := range t.homes {
@@ -74,7 +74,7 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 
 // Reopen makes the next Acquire of every tenant open its home again, with its current settings.
 // Homes in use keep theirs until they are released.
-func (t *Homes) Reopen() error {
+func (t *pool) Reopen() error {
 	t.mu.Lock()
 	for _, s := range t.homes {
 		t.retired[s] = s.users > 0
@@ -87,7 +87,7 @@ func (t *Homes) Reopen() error {
 }
 
 // retire removes a home, so that the next Acquire opens it again, and closes it if it is unused.
-func (t *Homes) retire(s *shared) error {
+func (t *pool) retire(s *shared) error {
 	t.mu.Lock()
 	if t.homes[s.id] == s {
 		delete(t.homes, s.id)

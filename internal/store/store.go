@@ -19,8 +19,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"modernc.org/sqlite"
@@ -40,21 +38,16 @@ const connections = 4
 
 // DB is an open database.
 type DB struct {
-	db          *sql.DB
+	conns
 	path        string
 	version     int // number of the last known migration
 	log         syncer
 	end         ender
 	checkpoints checkpointer
 	health      health
-	slots       chan struct{} // semaphore: one element for each connection in use
 	writer      chan struct{} // semaphore: one element while a write transaction runs
 
 	used atomic.Int64 // when the last transaction ended; Unix nanoseconds
-
-	mu     sync.Mutex
-	idle   []*conn // reused by the next transactions, the last one first
-	closed bool
 }
 
 // Open opens the database file at path, creates it if it does not exist, and
@@ -79,10 +72,16 @@ func Open(ctx context.Context, path string, migrations []Migration, features ...
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the database path is not usable")
 	}
-	db := &DB{db: sql.OpenDB(connector), path: path, version: len(migrations), health: health{file: file}, slots: make(chan struct{}, connections), writer: make(chan struct{}, 1)}
+	db := &DB{
+		conns:   conns{db: sql.OpenDB(connector), slots: make(chan struct{}, connections)},
+		path:    path,
+		version: len(migrations),
+		health:  health{file: file},
+		writer:  make(chan struct{}, 1),
+	}
 	db.log.path, db.log.checkpoint, db.log.end = path+"-wal", db.checkpointAll, &db.end
 	db.end.path = endPath(path)
-	db.db.SetMaxIdleConns(-1) // DB.idle is reused instead, with its prepared statements
+	db.db.SetMaxIdleConns(-1) // conns.idle is reused instead, with its prepared statements
 	if err := db.migrate(ctx, migrations, features); err != nil {
 		db.Close()
 		return nil, explain(err)
@@ -93,32 +92,14 @@ func Open(ctx context.Context, path string, migrations []Migration, features ...
 // Path returns the path of the database file.
 func Path(d *DB) string { return d.path }
 
-// closeIdle closes all but the n idle connections that were used last.
-func (d *DB) closeIdle(n int) error {
-	d.mu.Lock()
-	surplus := d.idle[:max(0, len(d.idle)-n)]
-	d.idle = slices.Clone(d.idle[len(surplus):])
-	d.mu.Unlock()
-	var errs []error
-	for _, c := range surplus {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // Close closes the database. It is idempotent.
 func (d *DB) Close() error {
 	d.checkpoints.close()
 	err := d.log.close() // may use the idle connection
-	d.mu.Lock()
-	again := d.closed
-	d.closed = true
-	d.mu.Unlock()
-	if again {
-		return explain(err)
+	if again, closed := d.conns.close(); !again {
+		err = errors.Join(err, closed)
+		d.end.finish()
 	}
-	err = errors.Join(err, d.closeIdle(0), d.db.Close())
-	d.end.finish()
 	return explain(err)
 }
 

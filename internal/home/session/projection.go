@@ -20,7 +20,7 @@ const (
 )
 
 // soon schedules an update of the projection.
-func (l *Log) soon() {
+func (l *shown) soon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.due != nil || l.closed {
@@ -31,7 +31,7 @@ func (l *Log) soon() {
 }
 
 // show runs the scheduled Refresh. If it fails, the next Refresh retries.
-func (l *Log) show() {
+func (l *shown) show() {
 	defer l.busy.Done()
 	l.mu.Lock()
 	l.due = nil
@@ -42,7 +42,7 @@ func (l *Log) show() {
 }
 
 // Close updates the projection, and stores the log of steps in the database. Append must not be called after it.
-func (l *Log) Close() error {
+func (l *shown) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	early := l.due != nil && l.due.Stop()
@@ -56,7 +56,7 @@ func (l *Log) Close() error {
 
 // Refresh updates the projection from the database. It costs one small query if nothing has
 // changed.
-func (l *Log) Refresh(ctx context.Context) error {
+func (l *shown) Refresh(ctx context.Context) error {
 	version, err := l.changed(ctx)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (l *Log) Refresh(ctx context.Context) error {
 }
 
 // changed returns the number of the latest change; 0 before the first.
-func (l *Log) changed(ctx context.Context) (n int64, err error) {
+func (l *shown) changed(ctx context.Context) (n int64, err error) {
 	err = l.steps.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM sessions").Scan(&n)
 	})
@@ -78,7 +78,7 @@ func (l *Log) changed(ctx context.Context) (n int64, err error) {
 
 // reconcile writes a file for each session and deletes others. The modification time of a file
 // identifies the change that it contains.
-func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
+func (l *shown) reconcile(ctx context.Context) (version int64, err error) {
 	files := map[string]int64{}
 	var ids []string // the latest first
 	err = l.steps.View(ctx, func(tx *store.Tx) error {
@@ -110,13 +110,13 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 }
 
 // shows reports whether the file contains that change.
-func (l *Log) shows(name string, changed int64) bool {
+func (l *shown) shows(name string, changed int64) bool {
 	fi, err := os.Lstat(l.view.Path(name))
 	return err == nil && fi.ModTime().Equal(stamp(changed))
 }
 
 // file writes the JSON of a session, unless the file contains that change already.
-func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
+func (l *shown) file(ctx context.Context, id, name string, changed int64) error {
 	if l.shows(name, changed) {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
 
 // render returns the file of a session. It reads and redacts only the tasks that are not in the
 // cache.
-func (l *Log) render(ctx context.Context, id string) ([]byte, error) {
+func (l *shown) render(ctx context.Context, id string) ([]byte, error) {
 	var s Session
 	var numbers []int
 	var tasks [][]byte

@@ -31,7 +31,7 @@ const recordInterval = 256 << 10
 
 // trimRecords counts a record, and deletes records beyond the limits: the oldest ones of the session,
 // then those of the least recently used sessions.
-func (l *Log) trimRecords(ctx context.Context, tx *store.Tx, id string, size int) error {
+func (l rows) trimRecords(ctx context.Context, tx *store.Tx, id string, size int) error {
 	var own int64
 	err := tx.QueryRowContext(ctx, "UPDATE sessions SET records = records + ? WHERE id = ? RETURNING records", size, id).Scan(&own)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *Log) trimRecords(ctx context.Context, tx *store.Tx, id string, size int
 
 // trimAllRecords deletes the records of the least recently used sessions, except id, until the rest
 // is within the limit.
-func (l *Log) trimAllRecords(ctx context.Context, tx *store.Tx, id string) error {
+func (l rows) trimAllRecords(ctx context.Context, tx *store.Tx, id string) error {
 	for {
 		var oldest sql.NullString
 		err := tx.QueryRowContext(ctx, `SELECT (SELECT id FROM sessions WHERE records > 0 AND id <> ? ORDER BY changed LIMIT 1)

@@ -43,7 +43,7 @@ func (r *rendered) put(key renderedKey, task []byte) {
 }
 
 // renderTask returns the JSON of a step as an element of the tasks in a session's file.
-func (l *Log) renderTask(ctx context.Context, id string, s Step) ([]byte, error) {
+func (l *shown) renderTask(ctx context.Context, id string, s Step) ([]byte, error) {
 	t := s.task()
 	for _, text := range []*string{&t.Description, &t.Code, &t.Result, &t.Output} {
 		if err := l.redactText(ctx, id, text); err != nil {
@@ -54,7 +54,7 @@ func (l *Log) renderTask(ctx context.Context, id string, s Step) ([]byte, error)
 }
 
 // redactHead replaces private values in s, which has no tasks, by tokens.
-func (l *Log) redactHead(ctx context.Context, s *Session) error {
+func (l *shown) redactHead(ctx context.Context, s *Session) error {
 	for i := range s.StateFiles {
 		if err := l.redactText(ctx, s.ID, &s.StateFiles[i]); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (l *Log) redactHead(ctx context.Context, s *Session) error {
 	return nil
 }
 
-func (l *Log) redactText(ctx context.Context, id string, text *string) (err error) {
+func (l *shown) redactText(ctx context.Context, id string, text *string) (err error) {
 	if l.cfg.Redact != nil {
 		*text, err = l.cfg.Redact(ctx, id, *text)
 	}

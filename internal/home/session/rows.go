@@ -108,7 +108,7 @@ func (r row) put(ctx context.Context, tx *store.Tx) error {
 const trimInterval = 16 << 10
 
 // append stores a step that was appended at a time.
-func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step, at time.Time) error {
+func (l rows) append(ctx context.Context, tx *store.Tx, id string, s Step, at time.Time) error {
 	r, err := find(ctx, tx, id, at)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step, at ti
 	return err
 }
 
-func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
+func (l rows) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
 	encrypted, err := l.box.encrypt(ofTask, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}, id, s.Number)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 	return err
 }
 
-func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) error {
+func (l rows) insertFile(ctx context.Context, tx *store.Tx, id, path string) error {
 	encrypted, err := l.box.encrypt(ofFile, []byte(path), id)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) err
 
 // trimSteps deletes the oldest steps of a session until it is at three quarters of its limits,
 // so that not every following step deletes one.
-func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
+func (l rows) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM session_tasks WHERE session = ?1 AND number <= (SELECT max(number) FROM (
 		SELECT number, sum(bytes) OVER newest AS total, row_number() OVER newest AS position
 		FROM session_tasks WHERE session = ?1 WINDOW newest AS (ORDER BY number DESC)
@@ -187,7 +187,7 @@ func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 
 // trimSessions deletes the least recently used sessions until the rest is within the limits. It
 // keeps the session id.
-func (l *Log) trimSessions(ctx context.Context, tx *store.Tx, id string) error {
+func (l rows) trimSessions(ctx context.Context, tx *store.Tx, id string) error {
 	for {
 		var bytes int64
 		var count int
@@ -205,7 +205,7 @@ func (l *Log) trimSessions(ctx context.Context, tx *store.Tx, id string) error {
 	}
 }
 
-func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number int, step, about json.RawMessage) (int, error) {
+func (l rows) checkpoint(ctx context.Context, tx *store.Tx, id string, number int, step, about json.RawMessage) (int, error) {
 	now := time.Now()
 	r, err := find(ctx, tx, id, now)
 	if err != nil {
@@ -235,7 +235,7 @@ type scanner interface{ Scan(...any) error }
 // summary lists the columns of a Summary.
 const summary = "id, started, ended, tasks, checkpoint, checkpoint_task, checkpoint_time"
 
-func (l *Log) scanSummary(r scanner) (Summary, error) {
+func (l rows) scanSummary(r scanner) (Summary, error) {
 	var s Summary
 	var started, ended int64
 	var encrypted []byte
@@ -258,7 +258,7 @@ func (l *Log) scanSummary(r scanner) (Summary, error) {
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // load returns a session, or sql.ErrNoRows.
-func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error) {
+func (l rows) load(ctx context.Context, tx *store.Tx, id string) (Session, error) {
 	s, err := l.loadHead(ctx, tx, id)
 	if err != nil {
 		return s, err
@@ -271,7 +271,7 @@ func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error
 }
 
 // loadHead returns a session without its tasks, or sql.ErrNoRows.
-func (l *Log) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, error) {
+func (l rows) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, error) {
 	head, err := l.scanSummary(tx.QueryRowContext(ctx, "SELECT "+summary+" FROM sessions WHERE id = ?", id))
 	if err != nil {
 		return Session{}, err
@@ -294,7 +294,7 @@ func (l *Log) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, e
 }
 
 // loadSteps returns the steps from a number on.
-func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) (steps []Step, err error) {
+func (l rows) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) (steps []Step, err error) {
 	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began, recorded, key FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
 		var row Step
 		var began int64

@@ -166,12 +166,20 @@ func (s Step) task() Task { return Task{s.ID(), s.Description, s.Code, s.Result,
 func taskID(number int) string { return fmt.Sprintf("task_%03d", number) }
 
 // Log contains the sessions of one tenant.
-type Log struct {
+type Log struct{ shown }
+
+// rows reads and writes the sessions in the database.
+type rows struct {
 	cfg   Config
 	box   box
-	view  *projection.Dir
-	seen  rendered
 	steps *appendlog.Queue // that are not in the database yet
+}
+
+// shown keeps the directory current that shows the sessions as files.
+type shown struct {
+	rows
+	view *projection.Dir
+	seen rendered
 
 	mu     sync.Mutex
 	due    *time.Timer // scheduled Refresh; nil if the projection is current
@@ -183,9 +191,9 @@ type Log struct {
 // Log before the database.
 func New(cfg Config) (*Log, error) {
 	box, err := newBox(cfg.Key)
-	l := &Log{cfg: cfg.withDefaults(), box: box, view: projection.New(cfg.Projection, cfg.Lock)}
-	l.steps = newQueue(l)
-	return l, err
+	r := rows{cfg: cfg.withDefaults(), box: box}
+	r.steps = newQueue(r)
+	return &Log{shown{rows: r, view: projection.New(cfg.Projection, cfg.Lock)}}, err
 }
 
 var idForm = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
@@ -292,7 +300,7 @@ func (l *Log) Exists(ctx context.Context, id string) (bool, error) {
 }
 
 // read runs f, and returns a NotFound error with known ids for sql.ErrNoRows.
-func (l *Log) read(ctx context.Context, id string, f func(*store.Tx) error) error {
+func (l rows) read(ctx context.Context, id string, f func(*store.Tx) error) error {
 	if err := CheckID(id); err != nil {
 		return err
 	}

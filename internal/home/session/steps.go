@@ -38,7 +38,7 @@ type appendedStep struct {
 }
 
 // newQueue returns the log of steps of l.
-func newQueue(l *Log) *appendlog.Queue {
+func newQueue(l rows) *appendlog.Queue {
 	return appendlog.NewQueue(appendlog.QueueConfig{DB: l.cfg.DB, Kind: logKind, Table: "session_logs", Log: l.cfg.Log,
 		Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
 			for _, f := range frames {

@@ -40,7 +40,7 @@ func (s *Server) accessLog(authn authenticator) mcp.Middleware {
 				a.Remote = x.Header.Get(remoteHeader)
 			}
 			if call, ok := req.(*mcp.CallToolRequest); ok {
-				a.BytesIn, a.Tool = len(call.Params.Arguments), s.knownTool(call.Params.Name)
+				a.BytesIn, a.Tool = len(call.Params.Arguments), scopeTable{s.cfg}.knownTool(call.Params.Name)
 			}
 			if answer, ok := res.(*mcp.CallToolResult); ok && err == nil {
 				a.Failed = answer.IsError
@@ -61,14 +61,6 @@ func knownMethod(name string) string {
 		return name
 	}
 	return "other"
-}
-
-// knownTool returns the name of a tool of ours, or "".
-func (s *Server) knownTool(name string) string {
-	if slices.ContainsFunc(s.cfg.Tools, func(t Tool) bool { return t.Name == name }) {
-		return name
-	}
-	return ""
 }
 
 // codeOf returns the JSON-RPC code of an error, 0 for nil.

@@ -232,8 +232,8 @@ func TestRequestWithoutCallerIsRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, offer := s.build(t.Context(), authenticator{verify: verify}, &mcp.ServerOptions{})
-	defer offer.close()
+	server, subscriptions := s.build(t.Context(), authenticator{verify: verify}, &mcp.ServerOptions{})
+	defer subscriptions.close()
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()
 	session, err := server.Connect(t.Context(), newLineConn(in, out, nil), nil)

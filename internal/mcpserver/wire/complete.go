@@ -43,7 +43,7 @@ type completeResult struct {
 }
 
 // complete answers completion/complete with c.
-func (o *offer) complete(c *Completer) mcp.Middleware {
+func (o *subscriptions) complete(c *Completer) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
 			r, ok := req.(*mcp.CompleteRequest)

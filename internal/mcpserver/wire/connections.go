@@ -94,8 +94,21 @@ func (c *connections) read(of *connection, r *http.Request) (ending *http.Reques
 }
 
 func newConnections(authn authenticator, cfg HTTPConfig, s *Server, dismiss func(string)) *connections {
-	return &connections{replays: newReplays(), authn: authn, scopeOf: s.scopeOf(), scopes: s.scopes(), maxBody: cfg.MaxBody, most: cfg.CallerConnections, absence: cfg.Absence, dismiss: dismiss, foreign: cfg.Foreign, answers: keptAnswers{use: cfg.Answers, log: s.cfg.Log},
-		byID: map[string]*connection{}, byCaller: map[string]map[string]*connection{}}
+	scopes := scopeTable{s.cfg}
+	return &connections{
+		replays:  newReplays(),
+		authn:    authn,
+		scopeOf:  scopes.scopeOf(),
+		scopes:   scopes.scopes(),
+		maxBody:  cfg.MaxBody,
+		most:     cfg.CallerConnections,
+		absence:  cfg.Absence,
+		dismiss:  dismiss,
+		foreign:  cfg.Foreign,
+		answers:  keptAnswers{use: cfg.Answers, log: s.cfg.Log},
+		byID:     map[string]*connection{},
+		byCaller: map[string]map[string]*connection{},
+	}
 }
 
 // remember records the caller of a new connection, and which scopes its notifications need.

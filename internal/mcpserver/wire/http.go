@@ -157,11 +157,11 @@ func Revisions() []string { return mcp.SupportedProtocolVersions() }
 type HTTP struct {
 	modern, older, events, metadata http.Handler
 
-	server *mcp.Server
-	offer  *offer
-	owned  *connections
-	posts  sync.RWMutex // read-locked during each request
-	kill   context.CancelCauseFunc
+	server        *mcp.Server
+	subscriptions *subscriptions
+	owned         *connections
+	posts         sync.RWMutex // read-locked during each request
+	kill          context.CancelCauseFunc
 
 	credentials changed // those that HTTPConfig.Verify accepts
 	maxBody     int64
@@ -181,13 +181,14 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	alive, kill := context.WithCancelCause(context.Background())
 	h := &HTTP{kill: kill, maxBody: cfg.MaxBody, metadata: cfg.Resource.handler()}
 	present, greeted := newAttendance(cfg.Return), newGreetings()
-	present.scopeOf = s.scopeOf()
+	scopes := scopeTable{s.cfg}
+	present.scopeOf = scopes.scopeOf()
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
 	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck, changed: &h.credentials, ask: s.cfg.AskScope}
 	if cfg.Resource != nil {
 		authn.metadata, authn.first, authn.prefix = cfg.Resource.metadataURL(), cfg.Resource.First, cfg.Resource.ScopePrefix
 	}
-	h.server, h.offer = s.build(alive, authn, opts)
+	h.server, h.subscriptions = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
 	h.owned = newConnections(authn, cfg, s, present.dismiss)
@@ -195,7 +196,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	requests := newRequestLimit(authn, cfg.CallerRequests)
 	limit := func(next http.Handler) http.Handler { return withRates(authn, cfg.Rates, requests.limit(next)) }
 	admit := func(next http.Handler) http.Handler {
-		return authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, s.challengeScope(authn, cfg.MaxBody, next))))
+		return authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, scopes.challengeScope(authn, cfg.MaxBody, next))))
 	}
 	h.modern = admit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
@@ -203,7 +204,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.older = admit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
 	})))))
-	h.events = authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, newEventStreams(h.server, authn, s.scopeOf(), cfg))))
+	h.events = authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, newEventStreams(h.server, authn, scopes.scopeOf(), cfg))))
 	return h
 }
 
@@ -248,7 +249,7 @@ func (h *HTTP) Events() http.Handler { return h.events }
 // connections. The caller must not admit further requests.
 func (h *HTTP) Drain(ctx context.Context) error {
 	h.owned.answers.stopping.Store(true)
-	h.offer.close() // subscriptions never end by themselves
+	h.subscriptions.close() // subscriptions never end by themselves
 	ended := make(chan struct{})
 	go func() {
 		h.posts.Lock()
@@ -275,6 +276,6 @@ func (h *HTTP) Close() error {
 	for c := range h.server.Sessions() {
 		errs = append(errs, c.Close())
 	}
-	h.offer.close()
+	h.subscriptions.close()
 	return errors.Join(errs...)
 }

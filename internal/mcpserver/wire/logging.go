@@ -92,7 +92,7 @@ func (s *logClient) put(n Notice) {
 }
 
 // logging handles logging/setLevel, and hides the capability from clients of 2026-07-28.
-func (s *Server) logging(o *offer) mcp.Middleware {
+func (s *Server) logging(o *subscriptions) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			//lint:ignore SA1019 clients before 2026-07-28 use it
@@ -127,7 +127,7 @@ func withoutLogging(res mcp.Result, err error) (mcp.Result, error) {
 
 // subscribe sets the level of a connection. With its first level, it gets messages until it
 // ends, starting with those about the present state.
-func (s *Server) subscribe(ctx context.Context, o *offer, conn *mcp.ServerSession, caller string, level int) {
+func (s *Server) subscribe(ctx context.Context, o *subscriptions, conn *mcp.ServerSession, caller string, level int) {
 	s.logClients.mu.Lock()
 	defer s.logClients.mu.Unlock()
 	to := s.logClients.all[conn]
@@ -154,7 +154,7 @@ func (s *Server) subscribe(ctx context.Context, o *offer, conn *mcp.ServerSessio
 }
 
 // sendLogs sends the messages of one connection until it ends.
-func (s *Server) sendLogs(ctx context.Context, o *offer, conn *mcp.ServerSession, to *logClient) {
+func (s *Server) sendLogs(ctx context.Context, o *subscriptions, conn *mcp.ServerSession, to *logClient) {
 	for {
 		var n Notice
 		select {

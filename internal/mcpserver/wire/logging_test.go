@@ -146,7 +146,7 @@ func TestClosedConnectionGetsNoLogMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	w.http.offer.running.Wait() // hangs if its goroutine does not end
+	w.http.subscriptions.running.Wait() // hangs if its goroutine does not end
 	for n := 1; n > 0; {
 		s.logClients.mu.Lock()
 		n = len(s.logClients.all)

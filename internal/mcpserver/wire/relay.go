@@ -66,7 +66,7 @@ func relayed() *mcp.ServerCapabilities {
 
 // relay makes server answer with the relay of s. Requests end with alive, and
 // notifications with o.
-func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
+func (s *Server) relay(alive context.Context, o *subscriptions, server *mcp.Server) {
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
 			answer := s.cfg.Relay.Answers[method]
@@ -75,7 +75,7 @@ func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 				ctx, end := during(ctx, alive)
 				defer end()
 				defer o.contain(method, &err)
-				return o.pass(ctx, method, req, answer)
+				return relayMethods{o}.pass(ctx, method, req, answer)
 			case method == "subscriptions/listen": // ends only with alive
 				ctx, end := during(ctx, o.alive)
 				defer end()
@@ -84,11 +84,14 @@ func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 			return next(ctx, method, req)
 		}
 	})
-	o.running.Go(func() { o.announce(s.cfg.Relay.Every, s.cfg.Relay.Versions, server) })
+	o.running.Go(func() { relayMethods{o}.announce(s.cfg.Relay.Every, s.cfg.Relay.Versions, server) })
 }
 
+// relayMethods passes requests to another server, and its changes to clients.
+type relayMethods struct{ *subscriptions }
+
 // pass handles one request.
-func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer func(context.Context, Request) (redact.Redacted, error)) (mcp.Result, error) {
+func (o relayMethods) pass(ctx context.Context, method string, req mcp.Request, answer func(context.Context, Request) (redact.Redacted, error)) (mcp.Result, error) {
 	params, err := json.Marshal(req.GetParams())
 	if err != nil {
 		return nil, o.refuse(req, "", err)
@@ -198,7 +201,7 @@ func (p *passed) MarshalJSON() ([]byte, error) {
 
 // announce notifies clients of changed lists, until o ends. It polls their versions; every 0
 // means one second.
-func (o *offer) announce(every time.Duration, versions func() Versions, server *mcp.Server) {
+func (o relayMethods) announce(every time.Duration, versions func() Versions, server *mcp.Server) {
 	if every == 0 {
 		every = time.Second
 	}

@@ -81,7 +81,7 @@ func TestDrainWaitsForRelayedCalls(t *testing.T) {
 	<-started
 	drained := make(chan error, 1)
 	go func() { drained <- w.http.Drain(t.Context()) }()
-	<-w.http.offer.alive.Done()
+	<-w.http.subscriptions.alive.Done()
 	close(release)
 	if got := w.text(res); got != "<nil>" {
 		t.Errorf("the call ended with %q", got)

@@ -85,10 +85,9 @@ const codeMissing = -32002
 // maxEchoed limits a URI that is repeated in an error.
 const maxEchoed = 4096
 
-// offer serves the resources of one SDK server. The SDK's own lists are the same for all
-// clients, and its ResourceUpdated notifies all subscribers of a URI: both would cross
-// tenants. So offer answers requests and sends notifications itself.
-type offer struct {
+// subscriptions notifies the clients of one SDK server of changes. The SDK's ResourceUpdated notifies
+// all subscribers of a URI, which would cross tenants. So subscriptions sends notifications itself.
+type subscriptions struct {
 	*Resources
 	authn    authenticator
 	askScope string // as Config.AskScope
@@ -106,13 +105,13 @@ type offer struct {
 	running sync.WaitGroup // polling loops
 }
 
-func (s *Server) offer(alive context.Context, authn authenticator, server *mcp.Server) *offer {
+func (s *Server) subscriptions(alive context.Context, authn authenticator, server *mcp.Server) *subscriptions {
 	alive, end := context.WithCancel(alive)
-	o := &offer{Resources: s.cfg.Resources, authn: authn, askScope: s.cfg.AskScope, log: s.cfg.Log, alive: alive, end: end,
+	o := &subscriptions{Resources: s.cfg.Resources, authn: authn, askScope: s.cfg.AskScope, log: s.cfg.Log, alive: alive, end: end,
 		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}, tools: map[*mcp.ServerSession]*toolsWatch{}}
 	server.AddSendingMiddleware(o.sending)
 	if o.Resources != nil {
-		server.AddReceivingMiddleware(o.receiving)
+		server.AddReceivingMiddleware(resourceMethods{o}.receiving)
 	}
 	return o
 }
@@ -121,13 +120,16 @@ func (s *Server) offer(alive context.Context, authn authenticator, server *mcp.S
 func (r *Resources) declare(opts *mcp.ServerOptions) {
 	opts.Capabilities.Resources = &mcp.ResourceCapabilities{Subscribe: true}
 	// The SDK acknowledges a subscription since 2026-07-28 only if there are
-	// handlers; offer sends the notifications.
+	// handlers; subscriptions sends the notifications.
 	opts.SubscribeHandler = func(context.Context, *mcp.SubscribeRequest) error { return nil }
 	opts.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
 }
 
+// resourceMethods answers requests for resources. The SDK's own lists are the same for all clients.
+type resourceMethods struct{ *subscriptions }
+
 // receiving handles the methods of resources.
-func (o *offer) receiving(next mcp.MethodHandler) mcp.MethodHandler {
+func (o resourceMethods) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
 		defer o.contain(method, &err)
 		switch r := req.(type) {
@@ -149,7 +151,7 @@ func (o *offer) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // contain converts a panic to an error, so that one request cannot end the others.
-func (o *offer) contain(method string, err *error) {
+func (o *subscriptions) contain(method string, err *error) {
 	if p := recover(); p != nil {
 		o.log.Error("request failed", "method", method, "error", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		*err = errInternal
@@ -159,7 +161,7 @@ func (o *offer) contain(method string, err *error) {
 // errInternal is the answer after an internal error. It contains nothing of the request.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fault.Message(errors.New(""))}
 
-func (o *offer) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Result, error) {
+func (o resourceMethods) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Result, error) {
 	cursor := ""
 	if r.Params != nil {
 		cursor = r.Params.Cursor
@@ -179,7 +181,7 @@ func (o *offer) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Resu
 	return res, nil
 }
 
-func (o *offer) templates() mcp.Result {
+func (o resourceMethods) templates() mcp.Result {
 	res := &mcp.ListResourceTemplatesResult{ResourceTemplates: []*mcp.ResourceTemplate{}}
 	res.CacheScope = private
 	for _, t := range o.Templates {
@@ -198,7 +200,7 @@ type readResult struct {
 	Contents   []json.RawMessage `json:"contents"`
 }
 
-func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Result, error) {
+func (o resourceMethods) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Result, error) {
 	redacted, err := o.Read(ctx, o.authn.callerOf(ctx, r), r.Params.URI)
 	if err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
@@ -248,7 +250,7 @@ func open[T any](redacted redact.Redacted) (*T, error) {
 }
 
 // refuse returns the protocol error of err.
-func (o *offer) refuse(r mcp.Request, uri string, err error) error {
+func (o *subscriptions) refuse(r mcp.Request, uri string, err error) error {
 	refused, ok := errors.AsType[*Refused](err)
 	if !ok {
 		if !errors.Is(err, context.Canceled) {
@@ -270,7 +272,7 @@ func (o *offer) refuse(r mcp.Request, uri string, err error) error {
 
 // refuseParams is refuse for a method whose missing URI is an invalid parameter in all
 // revisions.
-func (o *offer) refuseParams(r mcp.Request, uri string, err error) error {
+func (o *subscriptions) refuseParams(r mcp.Request, uri string, err error) error {
 	refusal := o.refuse(r, uri, err)
 	if e, ok := errors.AsType[*jsonrpc.Error](refusal); ok && e.Code == codeMissing {
 		return invalidParams(e.Message, uri)

@@ -143,9 +143,9 @@ func TestSubscriptionsAreLimitedPerCaller(t *testing.T) {
 	leave()
 	// At the end only bob is subscribed.
 	for n := -1; n != 1; {
-		w.http.offer.mu.Lock()
-		n = w.http.offer.callers["alice"] + w.http.offer.callers["bob"]
-		w.http.offer.mu.Unlock()
+		w.http.subscriptions.mu.Lock()
+		n = w.http.subscriptions.callers["alice"] + w.http.subscriptions.callers["bob"]
+		w.http.subscriptions.mu.Unlock()
 		runtime.Gosched()
 	}
 	listen(t.Context(), w, uris, alice...)
@@ -161,14 +161,14 @@ func TestPollingEndsWithClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		w.http.offer.running.Wait()
+		w.http.subscriptions.running.Wait()
 	})
 	t.Run("2026-07-28", func(t *testing.T) {
 		w := serveStock(t, newStock(), HTTPConfig{})
 		ctx, leave := context.WithCancel(t.Context())
 		subscribers["2026-07-28"](ctx, w, []string{"s:a", "s:b"})
 		leave()
-		w.http.offer.running.Wait()
+		w.http.subscriptions.running.Wait()
 	})
 }
 

@@ -20,7 +20,7 @@ type watch struct {
 }
 
 // poll notifies the subscriber of w of changes until ctx ends.
-func (o *offer) poll(ctx context.Context, w watch) {
+func (o *subscriptions) poll(ctx context.Context, w watch) {
 	every := o.Every
 	if every == 0 {
 		every = time.Second
@@ -48,12 +48,12 @@ func (o *offer) poll(ctx context.Context, w watch) {
 }
 
 // versions is Versions, contained.
-func (o *offer) versions(ctx context.Context, caller string, uris []string) (versions []string, err error) {
+func (o *subscriptions) versions(ctx context.Context, caller string, uris []string) (versions []string, err error) {
 	defer o.contain("notifications/resources/updated", &err)
 	return o.Versions(ctx, caller, uris)
 }
 
-func (o *offer) notify(ctx context.Context, w watch, uri string) {
+func (o *subscriptions) notify(ctx context.Context, w watch, uri string) {
 	p := &mcp.ResourceUpdatedNotificationParams{URI: uri}
 	if w.id != nil {
 		p.Meta = mcp.Meta{mcp.MetaKeySubscriptionID: w.id}
@@ -69,7 +69,7 @@ func (o *offer) notify(ctx context.Context, w watch, uri string) {
 type done struct{ mcp.ResultBase }
 
 // subscribe subscribes to one URI until the connection ends, before 2026-07-28.
-func (o *offer) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Result, error) {
+func (o *subscriptions) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Result, error) {
 	w := watch{conn: r.Session, caller: o.authn.callerOf(ctx, r), uris: []string{r.Params.URI}}
 	var err error
 	if w.known, err = o.Versions(ctx, w.caller, w.uris); err != nil {
@@ -96,7 +96,7 @@ func (o *offer) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Res
 	return &done{}, nil
 }
 
-func (o *offer) unsubscribe(r *mcp.UnsubscribeRequest) (mcp.Result, error) {
+func (o *subscriptions) unsubscribe(r *mcp.UnsubscribeRequest) (mcp.Result, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stops := o.older[r.Session]
@@ -108,7 +108,7 @@ func (o *offer) unsubscribe(r *mcp.UnsubscribeRequest) (mcp.Result, error) {
 }
 
 // forget ends the subscriptions of a connection that ended.
-func (o *offer) forget(conn *mcp.ServerSession) {
+func (o *subscriptions) forget(conn *mcp.ServerSession) {
 	_ = conn.Wait() // logged elsewhere
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,7 +121,7 @@ func (o *offer) forget(conn *mcp.ServerSession) {
 // listen subscribes by a request that stays open, since 2026-07-28. The SDK acknowledges
 // it and waits; the acknowledgement passes sending, which finds the id of the request
 // by its context.
-func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, next mcp.MethodHandler) (mcp.Result, error) {
+func (o *subscriptions) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, next mcp.MethodHandler) (mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(o.alive, cancel)()
@@ -139,7 +139,7 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 
 // startPolling polls for the subscriptions of r once they are acknowledged, until ctx ends;
 // leave releases them.
-func (o *offer) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
+func (o *subscriptions) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
 	uris := slices.Sorted(slices.Values(r.Params.Notifications.ResourceSubscriptions))
 	w := watch{conn: r.Session, caller: o.authn.callerOf(ctx, r), uris: slices.Compact(uris)}
 	if err := o.checkLimit("a connection", 0, len(w.uris), o.maxSubscriptions()); err != nil {
@@ -183,7 +183,7 @@ func onAcknowledged(ctx context.Context, f func(id any)) context.Context {
 
 // sending learns how to send to a connection, and the ids of subscribing requests, which
 // the SDK does not expose.
-func (o *offer) sending(next mcp.MethodHandler) mcp.MethodHandler {
+func (o *subscriptions) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	o.send = next
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
@@ -202,7 +202,7 @@ const callerConnections = 10
 
 // reserve counts the subscriptions of w. The caller holds the lock, and starts polling
 // before releasing it.
-func (o *offer) reserve(w watch) error {
+func (o *subscriptions) reserve(w watch) error {
 	if o.closed {
 		return errStopped
 	}
@@ -218,7 +218,7 @@ func (o *offer) reserve(w watch) error {
 }
 
 // free undoes reserve; the caller holds the lock.
-func (o *offer) free(w watch) {
+func (o *subscriptions) free(w watch) {
 	if o.conns[w.conn] -= len(w.uris); o.conns[w.conn] == 0 {
 		delete(o.conns, w.conn)
 	}
@@ -227,14 +227,14 @@ func (o *offer) free(w watch) {
 	}
 }
 
-func (o *offer) maxSubscriptions() int {
+func (o *subscriptions) maxSubscriptions() int {
 	if o.MaxSubscriptions == 0 {
 		return 100
 	}
 	return o.MaxSubscriptions
 }
 
-func (o *offer) checkLimit(owner string, has, more, limit int) error {
+func (o *subscriptions) checkLimit(owner string, has, more, limit int) error {
 	if has+more <= limit {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (o *offer) checkLimit(owner string, has, more, limit int) error {
 
 // close ends all subscriptions and waits for their polling, at most a second, since one
 // may block in a write. It is idempotent.
-func (o *offer) close() {
+func (o *subscriptions) close() {
 	o.end()
 	o.mu.Lock()
 	o.closed = true

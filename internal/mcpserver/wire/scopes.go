@@ -50,8 +50,11 @@ func operationOf(method string, req mcp.Request) operation {
 	return o
 }
 
+// scopeTable has the scopes that a configuration names.
+type scopeTable struct{ cfg Config }
+
 // scopeOf returns a function with the scope that an operation needs, "" for none.
-func (s *Server) scopeOf() func(operation) string {
+func (s scopeTable) scopeOf() func(operation) string {
 	tools := map[string]string{}
 	for _, t := range s.cfg.Tools {
 		tools[t.Name] = t.Scope
@@ -80,7 +83,7 @@ func (s *Server) scopeOf() func(operation) string {
 }
 
 // scopes returns all scopes that operations need.
-func (s *Server) scopes() (all []string) {
+func (s scopeTable) scopes() (all []string) {
 	for _, t := range s.cfg.Tools {
 		all = append(all, t.Scope)
 	}
@@ -107,7 +110,7 @@ func (s *Server) scopes() (all []string) {
 }
 
 // completionScope returns the scope of the tool or resource that has the argument.
-func (s *Server) completionScope(o operation, tools map[string]string) string {
+func (s scopeTable) completionScope(o operation, tools map[string]string) string {
 	switch ref := o.Params.Ref; ref.Type {
 	case "":
 		return ""
@@ -200,7 +203,7 @@ func cancels(body []byte) bool {
 // in MCP's authorization specification. The SDK would answer with 200. Batches and requests that
 // it does not understand are left to requireScope; answers to questions, which pass no other check, are
 // not. Requests of tokens with all scopes are not read here.
-func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Handler) http.Handler {
+func (s scopeTable) challengeScope(authn authenticator, maxBody int64, next http.Handler) http.Handler {
 	scopeOf, all := s.scopeOf(), s.scopes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := len(authn.missing(r.Context(), all)) > 0
@@ -252,7 +255,7 @@ func (a authenticator) refuseScope(w http.ResponseWriter, id json.RawMessage, sc
 }
 
 // noteRefused reports a request that challengeScope has refused.
-func (s *Server) noteRefused(authn authenticator, r *http.Request, o operation, took time.Duration) {
+func (s scopeTable) noteRefused(authn authenticator, r *http.Request, o operation, took time.Duration) {
 	if s.cfg.Access == nil {
 		return
 	}
@@ -261,4 +264,12 @@ func (s *Server) noteRefused(authn authenticator, r *http.Request, o operation, 
 		a.BytesIn, a.Tool = len(o.Params.Arguments), s.knownTool(o.Params.Name)
 	}
 	s.cfg.Access(a)
+}
+
+// knownTool returns the name of a tool of ours, or "".
+func (s scopeTable) knownTool(name string) string {
+	if slices.ContainsFunc(s.cfg.Tools, func(t Tool) bool { return t.Name == name }) {
+		return name
+	}
+	return ""
 }

@@ -60,9 +60,12 @@ type (
 	}
 )
 
+// skillMethods answers requests for skills.
+type skillMethods struct{ *subscriptions }
+
 // serveSkills serves the methods of the extension. The SDK decodes custom methods for a handler
 // without the request; the middleware answers before it, because it needs the caller.
-func (o *offer) serveSkills(k *Skills, server *mcp.Server) error {
+func (o skillMethods) serveSkills(k *Skills, server *mcp.Server) error {
 	err := mcp.AddReceivingCustomMethod(server, "skills/list", func(context.Context, *mcp.ServerSession, *listSkillsParams) (*skillsResult, error) {
 		return nil, errInternal
 	})
@@ -87,7 +90,7 @@ func (o *offer) serveSkills(k *Skills, server *mcp.Server) error {
 	return err
 }
 
-func (o *offer) listSkills(ctx context.Context, k *Skills, r *mcp.ServerRequest[*listSkillsParams]) (mcp.Result, error) {
+func (o skillMethods) listSkills(ctx context.Context, k *Skills, r *mcp.ServerRequest[*listSkillsParams]) (mcp.Result, error) {
 	cursor := ""
 	if r.Params != nil {
 		cursor = r.Params.Cursor
@@ -106,7 +109,7 @@ func (o *offer) listSkills(ctx context.Context, k *Skills, r *mcp.ServerRequest[
 	return skillsAnswer(r.ProtocolVersion(), skillsResult{Skills: listing.Skills, Next: listing.Next}), nil
 }
 
-func (o *offer) getSkill(ctx context.Context, k *Skills, r *mcp.ServerRequest[*getSkillParams]) (mcp.Result, error) {
+func (o skillMethods) getSkill(ctx context.Context, k *Skills, r *mcp.ServerRequest[*getSkillParams]) (mcp.Result, error) {
 	uri := ""
 	if r.Params != nil {
 		uri = r.Params.URI

@@ -38,8 +38,8 @@ func (s *Server) ServeStdio(ctx context.Context, caller string, in io.Reader, ou
 	alive, kill := context.WithCancelCause(context.Background())
 	c := newLineConn(in, out, func(n int) (*memory.Share, error) { return s.cfg.Memory.Reserve(alive, caller, int64(n)) })
 	defer c.release()
-	server, offer := s.build(alive, authenticator{unnamed: caller}, &mcp.ServerOptions{})
-	defer offer.close()
+	server, subscriptions := s.build(alive, authenticator{unnamed: caller}, &mcp.ServerOptions{})
+	defer subscriptions.close()
 	defer kill(errGone)
 	session, err := server.Connect(ctx, c, nil)
 	if err != nil {

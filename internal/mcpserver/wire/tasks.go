@@ -100,9 +100,12 @@ type created struct{ task *Task }
 
 type createdKey struct{}
 
+// taskMethods answers requests for tasks.
+type taskMethods struct{ *subscriptions }
+
 // serveTasks serves the methods of the extension, and answers calls with tasks. As with skills,
 // the middleware answers before the handlers of the SDK.
-func (o *offer) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
+func (o taskMethods) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
 	err := mcp.AddReceivingCustomMethod(server, "tasks/get", func(context.Context, *mcp.ServerSession, *getTaskParams) (*passed, error) { return nil, errInternal })
 	if err == nil {
 		err = mcp.AddReceivingCustomMethod(server, "tasks/update", func(context.Context, *mcp.ServerSession, *updateTaskParams) (*passed, error) { return nil, errInternal })
@@ -175,7 +178,7 @@ type taskRequest interface {
 }
 
 // answerTask checks a request about a task, and converts errors.
-func answerTask(ctx context.Context, o *offer, req taskRequest, id string, answer func(caller string) (mcp.Result, error)) (mcp.Result, error) {
+func answerTask(ctx context.Context, o taskMethods, req taskRequest, id string, answer func(caller string) (mcp.Result, error)) (mcp.Result, error) {
 	if !declaresTasks(req) {
 		return nil, errNeedsTasks()
 	}
@@ -214,7 +217,7 @@ func taskReplies(responses map[string]json.RawMessage) map[string]Reply {
 
 // taskResult returns the state of a task in its protocol form. The answer that creates one has no
 // result, error or questions.
-func (o *offer) taskResult(t Task, resultType string) (mcp.Result, error) {
+func (o taskMethods) taskResult(t Task, resultType string) (mcp.Result, error) {
 	quote := func(s string) json.RawMessage { b, _ := json.Marshal(s); return b }
 	m := map[string]json.RawMessage{
 		"resultType": quote(resultType), "taskId": quote(t.ID), "status": quote(t.Status), "ttlMs": json.RawMessage("null"),

@@ -19,8 +19,11 @@ type toolsWatch struct {
 
 const toolsChanged = "notifications/tools/list_changed"
 
+// watchedTools notifies clients of changes of their tools.
+type watchedTools struct{ *subscriptions }
+
 // watchTools notifies the connections of each caller whose version changes, until o ends.
-func (o *offer) watchTools(version func(caller string) string, server *mcp.Server) {
+func (o watchedTools) watchTools(version func(caller string) string, server *mcp.Server) {
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			switch r := req.(type) {
@@ -43,7 +46,7 @@ func (o *offer) watchTools(version func(caller string) string, server *mcp.Serve
 }
 
 // watchConnection watches for a connection until it ends.
-func (o *offer) watchConnection(conn *mcp.ServerSession, caller string, version func(string) string) {
+func (o watchedTools) watchConnection(conn *mcp.ServerSession, caller string, version func(string) string) {
 	o.mu.Lock()
 	watched := o.tools[conn] != nil
 	o.mu.Unlock()
@@ -61,7 +64,7 @@ func (o *offer) watchConnection(conn *mcp.ServerSession, caller string, version 
 }
 
 // addTools reports whether it has added the watch: a connection has one.
-func (o *offer) addTools(conn *mcp.ServerSession, w *toolsWatch) bool {
+func (o watchedTools) addTools(conn *mcp.ServerSession, w *toolsWatch) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tools[conn] != nil {
@@ -71,7 +74,7 @@ func (o *offer) addTools(conn *mcp.ServerSession, w *toolsWatch) bool {
 	return true
 }
 
-func (o *offer) unwatchTools(conn *mcp.ServerSession, w *toolsWatch) {
+func (o watchedTools) unwatchTools(conn *mcp.ServerSession, w *toolsWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tools[conn] == w {
@@ -79,7 +82,7 @@ func (o *offer) unwatchTools(conn *mcp.ServerSession, w *toolsWatch) {
 	}
 }
 
-func (o *offer) pollTools(version func(string) string) {
+func (o watchedTools) pollTools(version func(string) string) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -103,7 +106,7 @@ func (o *offer) pollTools(version func(string) string) {
 
 // announceTools sends a notification if the version has changed since the last one. It does not wait
 // for the client.
-func (o *offer) announceTools(conn *mcp.ServerSession, w *toolsWatch, now string) {
+func (o watchedTools) announceTools(conn *mcp.ServerSession, w *toolsWatch, now string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || w.busy || w.known == now {

@@ -165,8 +165,8 @@ func New(cfg Config) (*Server, error) {
 }
 
 // build creates the SDK's server, whose calls end with alive and get their caller from
-// authn. It sets opts. The caller closes the offer.
-func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
+// authn. It sets opts. The caller closes the subscriptions.
+func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.ServerOptions) (*mcp.Server, *subscriptions) {
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
 	opts.Instructions = s.cfg.Instructions
 	opts.Logger = slog.New(sdkLog{s.cfg.Log.Handler()})
@@ -185,14 +185,14 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	if s.cfg.Select != nil && s.cfg.Relay == nil {
 		s.callMore(alive, authn, server)
 	}
-	o := s.offer(alive, authn, server)
+	o := s.subscriptions(alive, authn, server)
 	if s.cfg.Skills != nil {
-		if err := o.serveSkills(s.cfg.Skills, server); err != nil {
+		if err := (skillMethods{o}).serveSkills(s.cfg.Skills, server); err != nil {
 			s.cfg.Log.Error("offer skills", "error", err)
 		}
 	}
 	if s.cfg.Tasks != nil {
-		if err := o.serveTasks(s.cfg.Tasks, s.cfg.Tools, server); err != nil {
+		if err := (taskMethods{o}).serveTasks(s.cfg.Tasks, s.cfg.Tools, server); err != nil {
 			s.cfg.Log.Error("offer tasks", "error", err)
 		}
 	}
@@ -203,10 +203,12 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 		s.relay(alive, o, server)
 	}
 	if s.cfg.ToolsVersion != nil {
-		o.running.Go(func() { o.announce(0, func() Versions { return Versions{Tools: s.cfg.ToolsVersion()} }, server) })
+		o.running.Go(func() {
+			relayMethods{o}.announce(0, func() Versions { return Versions{Tools: s.cfg.ToolsVersion()} }, server)
+		})
 	}
 	if s.cfg.CallerVersion != nil {
-		o.watchTools(s.cfg.CallerVersion, server)
+		watchedTools{o}.watchTools(s.cfg.CallerVersion, server)
 	}
 	if s.cfg.Logs != nil {
 		server.AddReceivingMiddleware(s.logging(o))
@@ -217,7 +219,7 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	case s.cfg.Relay == nil:
 		server.AddReceivingMiddleware(s.refuseUnknown)
 	}
-	server.AddReceivingMiddleware(authn.requireScope(s.scopeOf())) // the last one runs first
+	server.AddReceivingMiddleware(authn.requireScope(scopeTable{s.cfg}.scopeOf())) // the last one runs first
 	server.AddReceivingMiddleware(authn.requireCaller)
 	if s.cfg.Access != nil {
 		server.AddReceivingMiddleware(s.accessLog(authn))

@@ -61,10 +61,15 @@ func (c Config) WithDefaults() Config {
 
 // Queue admits executions.
 type Queue struct {
+	mu sync.Mutex
+	slots
+}
+
+// slots is the state of a Queue, whose lock the caller of its methods holds.
+type slots struct {
 	cfg   Config
 	epoch time.Time
 
-	mu      sync.Mutex
 	owners  map[string]*owner   // with running or waiting executions
 	turns   [classes]*list.List // *owner: waiting and below PerOwner, next first
 	running int
@@ -122,12 +127,12 @@ type Load struct {
 
 // New returns an empty queue.
 func New(cfg Config) *Queue {
-	return &Queue{
+	return &Queue{slots: slots{
 		cfg:    cfg.WithDefaults(),
 		epoch:  time.Now(),
 		owners: make(map[string]*owner),
 		turns:  [classes]*list.List{list.New(), list.New()},
-	}
+	}}
 }
 
 // Load returns the numbers of running and waiting executions.
@@ -212,7 +217,7 @@ func (q *Queue) join(name string, most int, c class) (*waiter, error) {
 
 // free reports whether a new waiter would be admitted at once. Then no other
 // waiter of that owner exists, since admit would have admitted it.
-func (q *Queue) free(name string, most int) bool {
+func (q *slots) free(name string, most int) bool {
 	running := 0
 	if o := q.owners[name]; o != nil {
 		running = o.running
@@ -222,7 +227,7 @@ func (q *Queue) free(name string, most int) bool {
 
 // allows reports whether an owner with so many running executions, and at most so many, may run
 // one more.
-func (q *Queue) allows(running, most int) bool {
+func (q *slots) allows(running, most int) bool {
 	last := q.cfg.PerOwner < q.cfg.Concurrent && q.running == q.cfg.Concurrent-1
 	return q.running < q.cfg.Concurrent && running < most && (running == 0 || !last)
 }
@@ -323,7 +328,7 @@ func (q *Queue) releaser(w *waiter) func() {
 }
 
 // release frees the slot of w.
-func (q *Queue) release(w *waiter) {
+func (q *slots) release(w *waiter) {
 	o := w.owner
 	q.starts -= w.start
 	q.running--
@@ -336,7 +341,7 @@ func (q *Queue) release(w *waiter) {
 }
 
 // remove removes w from its line.
-func (q *Queue) remove(w *waiter) {
+func (q *slots) remove(w *waiter) {
 	waiting := w.owner.lines[w.class].waiting
 	waiting.Remove(w.entry)
 	w.entry = nil
@@ -348,7 +353,7 @@ func (q *Queue) remove(w *waiter) {
 
 // forget deletes an owner with no running or waiting executions, so that the map
 // does not grow with every owner ever seen.
-func (q *Queue) forget(o *owner) {
+func (q *slots) forget(o *owner) {
 	if o.running == 0 && o.waiters(background) == 0 {
 		delete(q.owners, o.name)
 	}

@@ -33,7 +33,7 @@ func (q *Queue) position(w *waiter) (p Position, waiting bool) {
 }
 
 // recordDuration updates the moving average.
-func (q *Queue) recordDuration(took time.Duration) {
+func (q *slots) recordDuration(took time.Duration) {
 	if q.mean == 0 {
 		q.mean = took
 		return
@@ -42,11 +42,11 @@ func (q *Queue) recordDuration(took time.Duration) {
 }
 
 // full returns the error of a full queue.
-func (q *Queue) full(owner string, c class) error {
+func (q *slots) full(owner string, c class) error {
 	return q.exhausted(owner, c, "%d executions are running and %d are waiting", q.running, q.waiting)
 }
 
-func (q *Queue) exhausted(owner string, c class, format string, args ...any) error {
+func (q *slots) exhausted(owner string, c class, format string, args ...any) error {
 	n := 1
 	if o := q.owners[owner]; o != nil {
 		n += o.waiters(c)
@@ -59,7 +59,7 @@ func (q *Queue) exhausted(owner string, c class, format string, args ...any) err
 // start earlier. The duration of one execution is the average of the finished ones,
 // but at least the mean age of the running ones: a queue behind long executions
 // must not report an early start.
-func (q *Queue) expect(name string, c class, n int) (ahead int, start time.Duration) {
+func (q *slots) expect(name string, c class, n int) (ahead int, start time.Duration) {
 	each := q.mean
 	if q.running > 0 {
 		age := time.Since(q.epoch) - q.starts/time.Duration(q.running)

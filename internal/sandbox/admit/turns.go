@@ -8,7 +8,7 @@ const maxPassed = 8
 
 // next returns the owner and class that receive the next free slot; the owner is nil if there is
 // none. The background is last, except after maxPassed others.
-func (q *Queue) next() (o *owner, c class) {
+func (q *slots) next() (o *owner, c class) {
 	first, last := q.first(interactive), q.first(background)
 	if first == nil || last != nil && q.passed >= maxPassed {
 		return last, background
@@ -17,7 +17,7 @@ func (q *Queue) next() (o *owner, c class) {
 }
 
 // first returns the owner of a class that receives the next slot of the class; nil if there is none.
-func (q *Queue) first(c class) (o *owner) {
+func (q *slots) first(c class) (o *owner) {
 	for e := q.turns[c].Front(); e != nil; e = e.Next() {
 		if one := e.Value.(*owner); q.allows(one.running, one.most) && (o == nil || one.running < o.running) {
 			o = one
@@ -27,7 +27,7 @@ func (q *Queue) first(c class) (o *owner) {
 }
 
 // admit assigns free slots to waiters.
-func (q *Queue) admit() {
+func (q *slots) admit() {
 	for o, c := q.next(); o != nil; o, c = q.next() {
 		switch {
 		case c == background:
@@ -48,13 +48,13 @@ func (q *Queue) admit() {
 }
 
 // enqueue adds o to the turns of a class if it has waiters and is below PerOwner.
-func (q *Queue) enqueue(o *owner, c class) {
+func (q *slots) enqueue(o *owner, c class) {
 	if l := &o.lines[c]; l.turn == nil && l.waiting.Len() > 0 && o.running < o.most {
 		l.turn = q.turns[c].PushBack(o)
 	}
 }
 
-func (q *Queue) dequeue(o *owner, c class) {
+func (q *slots) dequeue(o *owner, c class) {
 	if l := &o.lines[c]; l.turn != nil {
 		q.turns[c].Remove(l.turn)
 		l.turn = nil

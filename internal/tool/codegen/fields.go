@@ -63,7 +63,7 @@ func (f *fields) at(name string) *field {
 
 // fields adds the properties of s and of its combined parts to f. A property that
 // only a branch requires is optional.
-func (r *reader) fields(s any, f *fields, in presence, depth int) {
+func (r *document) fields(s any, f *fields, in presence, depth int) {
 	r.steps++
 	o, ok := s.(*object)
 	if !ok || depth > maxDepth || r.steps > maxSteps {
@@ -74,7 +74,7 @@ func (r *reader) fields(s any, f *fields, in presence, depth int) {
 	if ref, ok := o.at("$ref").(string); ok {
 		r.fields(r.target(ref), f, in, depth+1)
 	}
-	r.properties(o, f, in)
+	properties(o, f, in)
 	all, _ := o.at("allOf").([]any)
 	for _, part := range all {
 		r.fields(part, f, in, depth+1)
@@ -93,7 +93,7 @@ func (r *reader) fields(s any, f *fields, in presence, depth int) {
 }
 
 // conditional adds the properties that depend on others.
-func conditional(r *reader, o *object, f *fields, depth int) {
+func conditional(r *document, o *object, f *fields, depth int) {
 	for _, key := range []string{"then", "else"} {
 		if part, ok := o.at(key).(*object); ok {
 			r.fields(part, f, possible, depth+1)
@@ -116,7 +116,7 @@ func conditional(r *reader, o *object, f *fields, depth int) {
 	}
 }
 
-func (r *reader) properties(o *object, f *fields, in presence) {
+func properties(o *object, f *fields, in presence) {
 	if in == certain && (o.at("additionalProperties") == false && o.at("patternProperties") == nil || o.at("unevaluatedProperties") == false) {
 		f.closed = true
 	}

@@ -30,7 +30,7 @@ func (r *reader) ref(ref, hint string, depth int) typ {
 }
 
 // target returns the schema that a reference points to, or nil.
-func (r *reader) target(ref string) any {
+func (r *document) target(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok || path != "" && path[0] != '/' || len(path) > 1000 {
 		return nil

@@ -12,19 +12,24 @@ const (
 	maxDepth = 24     // levels of nested subschemas
 )
 
+// document is a schema with those that it refers to.
+type document struct {
+	root  any
+	steps int // taken so far, which are limited
+}
+
 // reader converts the schemas of one document to types.
 type reader struct {
-	root  any
+	document
 	names *namespace
 	// result is set for an output schema: decoded JSON has lists, not tuples.
 	result bool
-	steps  int
 	refs   map[string]typ  // types of resolved references
 	open   map[string]bool // references being resolved
 }
 
 func newReader(root any, names *namespace, result bool) *reader {
-	return &reader{root: root, names: names, result: result, refs: map[string]typ{}, open: map[string]bool{}}
+	return &reader{document: document{root: root}, names: names, result: result, refs: map[string]typ{}, open: map[string]bool{}}
 }
 
 // typ returns the type of the values that the schema s allows, or a wider one. The
@@ -193,7 +198,7 @@ func (r *reader) intersection(all []any, hint string, depth int) (t typ) {
 }
 
 // hasProperties reports whether an unconditional part of o has properties.
-func (r *reader) hasProperties(o *object, depth int) bool {
+func (r *document) hasProperties(o *object, depth int) bool {
 	r.steps++
 	if depth > maxDepth || r.steps > maxSteps {
 		return false
@@ -229,15 +234,15 @@ func (r *reader) constant(v any) typ {
 	case nil:
 		return typ{null: true}
 	case bool:
-		return r.literalType(boolean(v), "bool")
+		return literalType(boolean(v), "bool")
 	case string:
 		if len(v) <= maxLiteralLen {
-			return r.literalType(literal(v), "str")
+			return literalType(literal(v), "str")
 		}
 		return r.names.plain("str")
 	case json.Number:
 		if s, ok := integer(v); ok {
-			return r.literalType(s, "int")
+			return literalType(s, "int")
 		}
 		return r.names.plain("float")
 	case []any:
@@ -246,7 +251,7 @@ func (r *reader) constant(v any) typ {
 	return r.dict(anything)
 }
 
-func (r *reader) literalType(expr, base string) typ {
+func literalType(expr, base string) typ {
 	return typ{literals: []alternative{{expr: expr, brief: expr, base: base}}}
 }
 

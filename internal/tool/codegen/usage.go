@@ -61,7 +61,7 @@ func (f *function) example() string {
 // sample returns a Python expression for a value of s: one given in the schema, such as
 // a default, otherwise one of its type, which may violate other constraints. property
 // is the name of the property, and the sample of a string that has no other.
-func (r *reader) sample(s *object, property string, depth int) string {
+func (r *document) sample(s *object, property string, depth int) string {
 	r.steps++
 	if s == nil || depth > maxExampleDepth || r.steps > 2*maxSteps {
 		return "..."
@@ -107,7 +107,7 @@ func givenSample(s *object) (string, bool) {
 }
 
 // sampleOf returns a value of s that has a type of JSON Schema.
-func (r *reader) sampleOf(jsonType string, s *object, property string, depth int) string {
+func (r *document) sampleOf(jsonType string, s *object, property string, depth int) string {
 	switch jsonType {
 	case "string":
 		return sampleText(s, property)
@@ -130,7 +130,7 @@ func (r *reader) sampleOf(jsonType string, s *object, property string, depth int
 	return "..."
 }
 
-func (r *reader) sampleArray(s *object, property string, depth int) string {
+func (r *document) sampleArray(s *object, property string, depth int) string {
 	items, ok := s.at("prefixItems").([]any)
 	if !ok {
 		items, ok = s.at("items").([]any)
@@ -146,7 +146,7 @@ func (r *reader) sampleArray(s *object, property string, depth int) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-func (r *reader) sampleObject(s *object, depth int) string {
+func (r *document) sampleObject(s *object, depth int) string {
 	var f fields
 	r.fields(s, &f, certain, depth)
 	var parts []string

@@ -45,35 +45,56 @@ type Config struct {
 
 // Finder answers questions about tools.
 type Finder struct {
-	cfg    Config
-	viewer catalog.Viewer
-	skills *skill.Store    // nil means that there are none
+	view
+	importable
 	uses   *learned.Store  // nil means that there are none
 	shapes *catalog.Shapes // nil means that there are none
-	waited *sync.Map       // names of servers that a request has waited for
+}
+
+// view is the catalog as a viewer may see it.
+type view struct {
+	cfg    Config
+	viewer catalog.Viewer
+	waited *sync.Map // names of servers that a request has waited for
+}
+
+// importable is what code imports besides tools.
+type importable struct {
+	functions func() []codegen.Handwritten // of handwritten modules; nil means that there are none
+	skills    *skill.Store                 // nil means that there are none
 }
 
 // New returns a Finder.
-func New(cfg Config) *Finder { return &Finder{cfg: cfg, waited: &sync.Map{}} }
+func New(cfg Config) *Finder {
+	return &Finder{view: view{cfg: cfg, waited: &sync.Map{}}, importable: importable{functions: cfg.Handwritten}}
+}
 
 // For returns a Finder of the tools that a viewer may use. New returns that of the operator.
 func (f *Finder) For(v catalog.Viewer) *Finder {
-	return &Finder{cfg: f.cfg, viewer: v, waited: f.waited}
+	of := New(f.cfg)
+	of.viewer, of.waited = v, f.waited
+	return of
 }
 
 // WithSkills returns a Finder that also finds these skills.
 func (f *Finder) WithSkills(s *skill.Store) *Finder {
-	return &Finder{f.cfg, f.viewer, s, f.uses, f.shapes, f.waited}
+	with := *f
+	with.skills = s
+	return &with
 }
 
 // WithUses returns a Finder that ranks tools higher that were used, and adds its searches to u.
 func (f *Finder) WithUses(u *learned.Store) *Finder {
-	return &Finder{f.cfg, f.viewer, f.skills, u, f.shapes, f.waited}
+	with := *f
+	with.uses = u
+	return &with
 }
 
 // WithShapes returns a Finder whose search shows the result types that were inferred for a tenant.
 func WithShapes(f *Finder, shapes *catalog.Shapes) *Finder {
-	return &Finder{f.cfg, f.viewer, f.skills, f.uses, shapes, f.waited}
+	with := *f
+	with.shapes = shapes
+	return &with
 }
 
 // learn returns d with the type of its results that was inferred from them, if it declares none.
@@ -89,10 +110,10 @@ func learn(ctx context.Context, shapes *catalog.Shapes, d tool.Definition) (with
 	return codegen.Learned(d, inferred), inferred, nil
 }
 
-func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+func (f view) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
 
 // Tokens returns how many tokens a client spends that lists all these tools directly.
-func (f *Finder) Tokens() int64 { return f.now().Tokens() }
+func (f view) Tokens() int64 { return f.now().Tokens() }
 
 func usage(now *catalog.Snapshot, t catalog.Tool, d tool.Definition) codegen.Usage {
 	module, function := now.Python(t.Ref)

@@ -33,7 +33,7 @@ type module struct {
 }
 
 // modules returns the skills and handwritten functions that the viewer may see.
-func (f *Finder) modules(ctx context.Context, now *catalog.Snapshot) (all []module, err error) {
+func (f importable) modules(ctx context.Context, now *catalog.Snapshot) (all []module, err error) {
 	all = f.handwritten(now)
 	if f.skills == nil {
 		return all, nil
@@ -45,11 +45,11 @@ func (f *Finder) modules(ctx context.Context, now *catalog.Snapshot) (all []modu
 	return all, err
 }
 
-func (f *Finder) handwritten(now *catalog.Snapshot) (all []module) {
-	if f.cfg.Handwritten == nil {
+func (f importable) handwritten(now *catalog.Snapshot) (all []module) {
+	if f.functions == nil {
 		return nil
 	}
-	for _, h := range f.cfg.Handwritten() {
+	for _, h := range f.functions() {
 		if now.Allows(tool.Ref{Server: h.Module, Tool: h.Name}) {
 			all = append(all, module{name: h.Name, server: h.Module, category: handwrittenCategory, description: h.About, imports: h.Import(), calls: h.Calls,
 				source: func(context.Context) (pysource.Function, error) { return h.Function, nil }})
@@ -58,7 +58,7 @@ func (f *Finder) handwritten(now *catalog.Snapshot) (all []module) {
 	return all
 }
 
-func (f *Finder) skill(m skill.Metadata) module {
+func (f importable) skill(m skill.Metadata) module {
 	var calls []string
 	for _, t := range m.Tools {
 		calls = append(calls, t.Ref.String())
@@ -142,7 +142,7 @@ func (m module) hit(ctx context.Context, detail string) Hit {
 
 // defineModule returns the definition of a skill or handwritten function, named as it is
 // imported, "skills.NAME" or "SERVER.NAME", or by its name alone.
-func (f *Finder) defineModule(ctx context.Context, now *catalog.Snapshot, name, category string) (Definition, bool, error) {
+func (f importable) defineModule(ctx context.Context, now *catalog.Snapshot, name, category string) (Definition, bool, error) {
 	own, err := f.modules(ctx, now)
 	if err != nil {
 		return Definition{}, false, err
@@ -166,7 +166,7 @@ func (f *Finder) defineModule(ctx context.Context, now *catalog.Snapshot, name, 
 }
 
 // serverModules returns the handwritten functions of one server.
-func (f *Finder) serverModules(now *catalog.Snapshot, server string) (hits []Hit) {
+func (f importable) serverModules(now *catalog.Snapshot, server string) (hits []Hit) {
 	for _, m := range f.handwritten(now) {
 		if m.server == server {
 			hits = append(hits, m.hit(context.Background(), Summary)) // it reads nothing

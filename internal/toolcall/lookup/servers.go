@@ -116,7 +116,7 @@ func (f *Finder) ServerStates() string {
 }
 
 // SemanticSearch returns the state of semantic search; nil without a model.
-func (f *Finder) SemanticSearch() *SemanticSearch {
+func (f view) SemanticSearch() *SemanticSearch {
 	if f.cfg.Embeddings == nil {
 		return nil
 	}

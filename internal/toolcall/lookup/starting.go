@@ -13,12 +13,12 @@ import (
 const maxAwait = 10 * time.Second
 
 // Await waits for servers that are being started and were never listed.
-func (f *Finder) Await(ctx context.Context) { f.awaitListing(ctx, f.now().Servers...) }
+func (f view) Await(ctx context.Context) { f.awaitListing(ctx, f.now().Servers...) }
 
 // awaitListing waits for those of the servers that were never listed, and returns the catalog then:
 // an agent does not search again when the first search finds nothing. No request waits for a server
 // for which another one has waited.
-func (f *Finder) awaitListing(ctx context.Context, servers ...catalog.Server) *catalog.Snapshot {
+func (f view) awaitListing(ctx context.Context, servers ...catalog.Server) *catalog.Snapshot {
 	var names []string
 	for _, v := range servers {
 		if _, waited := f.waited.Load(v.Name); v.Connected && v.Listed.IsZero() && !waited {
@@ -40,7 +40,7 @@ func (f *Finder) awaitListing(ctx context.Context, servers ...catalog.Server) *c
 }
 
 // starting returns the servers that were never listed and have not failed.
-func (f *Finder) starting(now *catalog.Snapshot) (names []string) {
+func (f view) starting(now *catalog.Snapshot) (names []string) {
 	if f.cfg.States == nil {
 		return nil
 	}

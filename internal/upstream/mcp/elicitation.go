@@ -41,7 +41,7 @@ func (t *interceptor) answerElicitation(p *sdk.ElicitParams) *sdk.ElicitResult {
 // findCaller returns the call that a question belongs to; the caller must call
 // questions.Done on it. It returns an error unless exactly one call is possible: the
 // question may contain data of one tenant, which another tenant must not see.
-func (t *interceptor) findCaller() (*request, error) {
+func (t *inFlight) findCaller() (*request, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var calls []*request

@@ -37,8 +37,13 @@ type interceptor struct {
 	declineLogged atomic.Bool   // whether a declined question was logged
 	toolsChanged  chan struct{} // contains one item if the tool list changed
 
+	inFlight
+}
+
+// inFlight are the requests of a connection without an answer, and what is known of its state.
+type inFlight struct {
 	mu             sync.Mutex
-	pending        map[int64]*request // requests in flight; nil for the SDK's own
+	pending        map[int64]*request // nil for the SDK's own
 	progressTokens map[int64]*request // requests that receive progress
 	abandoned      map[int64]bool     // abandoned requests that may still be running
 	lastToken      int64
@@ -96,19 +101,26 @@ func newInterceptor(cfg Config) *interceptor {
 	if cfg.ListChanges == nil {
 		cfg.ListChanges = &ListChanges{}
 	}
-	return &interceptor{max: cfg.MaxMessage, spool: cfg.Spool, invalidMessage: cfg.InvalidMessage, listChanges: cfg.ListChanges, log: cfg.Log, toolsChanged: make(chan struct{}, 1),
-		pending: map[int64]*request{}, abandoned: map[int64]bool{}, progressTokens: map[int64]*request{}}
+	return &interceptor{
+		max:            cfg.MaxMessage,
+		spool:          cfg.Spool,
+		invalidMessage: cfg.InvalidMessage,
+		listChanges:    cfg.ListChanges,
+		log:            cfg.Log,
+		toolsChanged:   make(chan struct{}, 1),
+		inFlight:       inFlight{pending: map[int64]*request{}, abandoned: map[int64]bool{}, progressTokens: map[int64]*request{}},
+	}
 }
 
 // register records an outgoing request. Its context contains the *request.
-func (t *interceptor) register(ctx context.Context, id int64) {
+func (t *inFlight) register(ctx context.Context, id int64) {
 	a, _ := ctx.Value(requestKey{}).(*request)
 	t.registerCall(id, a, nil)
 }
 
 // registerCall records an outgoing request. answered, unless nil, is closed when it is
 // answered; the SDK does not know such a request.
-func (t *interceptor) registerCall(id int64, a *request, answered chan<- struct{}) {
+func (t *inFlight) registerCall(id int64, a *request, answered chan<- struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending[id] = a
@@ -119,14 +131,14 @@ func (t *interceptor) registerCall(id int64, a *request, answered chan<- struct{
 }
 
 // serverRequestDone records that a request of the server was answered.
-func (t *interceptor) serverRequestDone() {
+func (t *inFlight) serverRequestDone() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.serverRequests--
 }
 
 // forget removes a. If it was not answered, it may still be running.
-func (t *interceptor) forget(a *request) {
+func (t *inFlight) forget(a *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending[a.id].forTenant() {
@@ -137,7 +149,7 @@ func (t *interceptor) forget(a *request) {
 }
 
 // newProgressToken assigns a progress token to a.
-func (t *interceptor) newProgressToken(a *request) (token int64) {
+func (t *inFlight) newProgressToken(a *request) (token int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lastToken++
@@ -377,26 +389,26 @@ func (t *interceptor) scheduleFree() {
 }
 
 // markClosed records that the server has closed the connection.
-func (t *interceptor) markClosed() {
+func (t *inFlight) markClosed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
 }
 
-func (t *interceptor) isClosed() bool {
+func (t *inFlight) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed
 }
 
 // markReceived records that the server has sent a message.
-func (t *interceptor) markReceived() {
+func (t *inFlight) markReceived() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.received = true
 }
 
-func (t *interceptor) hasReceived() bool {
+func (t *inFlight) hasReceived() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.received

@@ -46,7 +46,7 @@ func (t *interceptor) handleTooLarge(head, tail []byte) (pass [][]byte) {
 }
 
 // findRequest returns the pending request that a message answers.
-func (t *interceptor) findRequest(head, tail []byte) (id int64, ok bool) {
+func (t *inFlight) findRequest(head, tail []byte) (id int64, ok bool) {
 	for _, found := range [][][]byte{idFirst.FindSubmatch(head), idLast.FindSubmatch(tail)} {
 		if found == nil {
 			continue
@@ -62,7 +62,7 @@ func (t *interceptor) findRequest(head, tail []byte) (id int64, ok bool) {
 	return 0, false
 }
 
-func (t *interceptor) pendingIDs() (ids []int64) {
+func (t *inFlight) pendingIDs() (ids []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.pending {
@@ -71,7 +71,7 @@ func (t *interceptor) pendingIDs() (ids []int64) {
 	return ids
 }
 
-func (t *interceptor) abandon(id int64) {
+func (t *inFlight) abandon(id int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.abandoned[id] = true
@@ -94,7 +94,7 @@ func (t *interceptor) fail(id int64, err error) []byte {
 }
 
 // isPending reports whether a request has no response yet.
-func (t *interceptor) isPending(id int64) bool {
+func (t *inFlight) isPending(id int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.pending[id]

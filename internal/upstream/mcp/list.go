@@ -28,7 +28,7 @@ const (
 // describe omitted tools.
 func (s *Session) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
 	seen := map[string]bool{}
-	err = s.paginate(ctx, "tools/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+	err = paginate(ctx, "tools/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		var valid map[string]bool
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			res, err := s.cs.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
@@ -58,7 +58,7 @@ func toolNames(tools []*sdk.Tool) map[string]bool {
 // paginate follows the cursors of a list to its end, within bounds. A server that does
 // not support the method has an empty list; one that supports it only for the first page
 // fails, so that half a list is not taken for a whole one.
-func (s *Session) paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage, error)) error {
+func paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage, error)) error {
 	cursor, bytes, visited := "", 0, map[string]bool{}
 	for range maxPages {
 		data, err := page(ctx, cursor, &request{method: method})

@@ -25,7 +25,7 @@ type Resource struct {
 // Resources returns all resources of the server, then its templates. skipped is the number of
 // items that it listed and that cannot be used.
 func (s *Session) Resources(ctx context.Context) (all []Resource, skipped int, err error) {
-	err = s.paginate(ctx, "resources/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+	err = paginate(ctx, "resources/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
 			return err
@@ -40,7 +40,7 @@ func (s *Session) Resources(ctx context.Context) (all []Resource, skipped int, e
 	if err != nil {
 		return nil, 0, err
 	}
-	err = s.paginate(ctx, "resources/templates/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+	err = paginate(ctx, "resources/templates/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
 			return err
@@ -137,7 +137,7 @@ type Message struct {
 // Prompts returns all prompts of the server. skipped is the number of items that it listed and that
 // cannot be used.
 func (s *Session) Prompts(ctx context.Context) (all []Prompt, skipped int, err error) {
-	err = s.paginate(ctx, "prompts/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
+	err = paginate(ctx, "prompts/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
 			return err

@@ -98,7 +98,7 @@ func (m *message) readLine(r *bufio.Reader) error {
 
 // acceptsLarge reports whether a pending request accepts an answer that is too large for
 // memory.
-func (t *interceptor) acceptsLarge() bool {
+func (t *inFlight) acceptsLarge() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.pending {

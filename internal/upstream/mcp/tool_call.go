@@ -37,7 +37,7 @@ func (s *Session) callTool(ctx context.Context, a *request, params *sdk.CallTool
 		})
 	}
 	if s.info.Protocol > legacyProtocol {
-		s.identify(params)
+		identify(params, s.info.Protocol, s.client)
 	}
 	return s.exchange(ctx, a, func(ctx context.Context) error { return link.call(ctx, a, params, report) })
 }
@@ -45,12 +45,12 @@ func (s *Session) callTool(ctx context.Context, a *request, params *sdk.CallTool
 // identify adds what each request of the newest era has in its _meta, as the SDK does.
 //
 // https://modelcontextprotocol.io/seps/2575
-func (s *Session) identify(params *sdk.CallToolParams) {
+func identify(params *sdk.CallToolParams, protocol string, client *sdk.Implementation) {
 	if params.Meta == nil {
 		params.Meta = sdk.Meta{}
 	}
-	params.Meta[sdk.MetaKeyProtocolVersion] = s.info.Protocol
-	params.Meta[sdk.MetaKeyClientInfo] = s.client
+	params.Meta[sdk.MetaKeyProtocolVersion] = protocol
+	params.Meta[sdk.MetaKeyClientInfo] = client
 	params.Meta[sdk.MetaKeyClientCapabilities] = json.RawMessage(clientCapabilities)
 }
 
