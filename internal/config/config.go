@@ -34,8 +34,7 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string             // lean, standard, full or passthrough
-	Backend    string             // auto, process, gvisor or microvm; see Sandbox
-	Runsc      string             `key:"sandbox.runsc,restart" form:"path"`                               // gVisor's program, for the backend gvisor; "" means runsc on PATH
+	Backend    string             // auto, process or that of a feature; see Sandbox
 	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
 	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
 	MicroVM    MicroVM            `key:"sandbox.microvm"`                                                 // for the backend microvm

@@ -34,6 +34,7 @@ func Load(src Sources) (*Config, error) {
 	maps.Copy(d.env, env)
 	section.SetDefaults(&d.Config)
 	d.Features = newFeatures(l.table).withDefaults()
+	d.Policy.Sandboxes = l.table.sandboxes
 	if err := d.applyAll(l); err != nil {
 		return nil, err
 	}

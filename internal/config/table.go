@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
 // Section is the configuration of a feature. Fields that are not set add nothing.
@@ -17,27 +19,33 @@ type Section struct {
 	// which may change it, and then a method Check() error; when the configuration is complete, a method
 	// Loaded(*Config), which may change it.
 	Settings func() any
+	// Sandbox is a kind of sandbox, for sandbox.backend and rules of the policy; the zero one is none.
+	Sandbox policy.Sandbox
 	// Entry returns an entry of catalog, to be read; one feature at most has it.
 	Entry func() CatalogEntry
 }
 
 // table has the keys of a program.
 type table struct {
-	keys     map[string]key
-	sections map[string]bool   // keys that contain other keys
-	short    map[string]string // section -> the key that a text in its place sets
-	features []Section
-	entry    func() CatalogEntry // nil if catalog has only files
+	keys      map[string]key
+	sections  map[string]bool   // keys that contain other keys
+	short     map[string]string // section -> the key that a text in its place sets
+	features  []Section
+	sandboxes []policy.Sandbox    // of features, the weakest first
+	entry     func() CatalogEntry // nil if catalog has only files
 }
 
 // core is the table without features.
 var core = newTable(nil)
 
 func newTable(features []Section) *table {
-	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, short: map[string]string{}, features: features}
+	t := &table{keys: maps.Clone(coreKeys), sandboxes: []policy.Sandbox{policy.MicroVM}, sections: map[string]bool{}, short: map[string]string{}, features: features}
 	for _, s := range features {
 		if s.Entry != nil {
 			t.entry = s.Entry
+		}
+		if s.Sandbox != (policy.Sandbox{}) {
+			t.sandboxes = append(t.sandboxes, s.Sandbox)
 		}
 		if s.Settings == nil {
 			continue
@@ -55,6 +63,7 @@ func newTable(features []Section) *table {
 			}
 		}
 	}
+	slices.SortFunc(t.sandboxes, func(a, b policy.Sandbox) int { return cmp.Compare(a.Strength, b.Strength) })
 	add := func(key string) {
 		for i := range key {
 			if key[i] == '.' {
@@ -214,6 +223,24 @@ func (f *Features) loaded(c *Config) {
 
 // Of returns the settings of a feature. They are not changed.
 func Of[T any](c *Config) *T { return c.Features.of(reflect.TypeFor[T]()).(*T) }
+
+// sandboxes returns the kinds of sandboxes, the weakest first; none in a configuration that was not loaded.
+func (f *Features) sandboxes() []policy.Sandbox {
+	if f == nil {
+		return nil
+	}
+	return f.table.sandboxes
+}
+
+// sandbox returns the kind of sandbox with a name, the zero one if there is none.
+func (f *Features) sandbox(name string) policy.Sandbox {
+	for _, s := range f.sandboxes() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return policy.Sandbox{}
+}
 
 // table returns the keys that c was loaded with.
 func tableOf(c *Config) *table {

@@ -6,6 +6,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
@@ -20,6 +21,7 @@ func Features() []feature.Feature {
 		bench.Feature(),
 		embedding.Feature(),
 		form.Feature(),
+		gvisor.Feature(),
 		importer.Feature(),
 		openapi.Feature(),
 		restricted.Feature(),

@@ -72,10 +72,10 @@ func newHost(t testing.TB) *host {
 		t.Fatal(err)
 	}
 	h := &host{t: t, roots: t.TempDir()}
-	h.cfg = Config{
-		Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Python: in.Dir(), Libraries: libs,
+	h.cfg = Config{Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Config: sandbox.Config{
+		Python: in.Dir(), Libraries: libs,
 		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}
+	}}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
 		t.Fatal(err)
 	}

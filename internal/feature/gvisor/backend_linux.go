@@ -155,7 +155,7 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 // Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
-	if err := b.check(spec); err != nil {
+	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
 	if !b.integrity.Intact(false) {
@@ -180,12 +180,12 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 // Warm starts sandboxes for spec before its first Open.
 func (b *Backend) Warm(spec sandbox.Spec) {
 	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
-	if b.check(spec) == nil {
+	if checkSpec(spec) == nil {
 		b.pool.warm(spec)
 	}
 }
 
-func (b *Backend) check(spec sandbox.Spec) error {
+func checkSpec(spec sandbox.Spec) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
