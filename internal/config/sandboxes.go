@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
@@ -22,13 +21,13 @@ var sandboxKeys = map[string]key{
 			return oneOf(&d.Backend, s, names...)
 		},
 		project: func(c, p *Config, s setting) bool { // sandbox_type of a former system sets it too
-			// The operator's accel: tcg, for tests, lets a project choose an emulated processor, but not in place of gvisor.
-			emulated := p.Sandbox() == policy.MicroVM && c.MicroVM.Accel == "tcg" && c.Sandbox() != policy.Process
-			if p.Sandbox() != c.Sandbox() && (emulated || !p.Sandbox().Satisfies(c.Sandbox())) {
+			to := c.Features.sandbox(p.Backend)
+			weak := to.Weak != nil && to.Weak(c) && c.Sandbox() != policy.Process
+			if p.Sandbox() != c.Sandbox() && (weak || !p.Sandbox().Satisfies(c.Sandbox())) {
 				return false
 			}
 			if c.Backend = p.Backend; s.seed != "" {
-				c.MicroVM.SeedSetting = s.from + ": " + s.seed
+				c.FormerSetting = s.from + ": " + s.seed
 			}
 			return true
 		},
@@ -66,7 +65,7 @@ func SandboxNamed(c *Config, name string) policy.Sandbox {
 	if name == policy.Process.Name {
 		return policy.Process
 	}
-	return cmp.Or(c.Features.sandbox(name), policy.Sandbox{Name: name})
+	return cmp.Or(c.Features.sandbox(name).Sandbox, policy.Sandbox{Name: name})
 }
 
 // Environment is a kind of sandbox with a package layer.
@@ -87,7 +86,7 @@ func (c *Config) EnvironmentsInUse() []Environment {
 	c.each(func(_ string, one *Config) {
 		e := one.Environment()
 		used[e] = true
-		for _, r := range c.required() {
+		for _, r := range RequiredSandboxes(c) {
 			if !e.Sandbox.Satisfies(r.Sandbox) {
 				used[Environment{r.Sandbox, e.Layer}] = true
 			}
@@ -103,7 +102,7 @@ func (c *Config) EnvironmentsInUse() []Environment {
 func (c *Config) SandboxesInUse() map[policy.Sandbox]string {
 	used := map[policy.Sandbox]string{}
 	c.each(func(key string, one *Config) { used[one.Sandbox()] = cmp.Or(used[one.Sandbox()], key) })
-	for _, r := range c.required() {
+	for _, r := range RequiredSandboxes(c) {
 		used[r.Sandbox] = cmp.Or(used[r.Sandbox], r.Rule+" of the policy")
 	}
 	return used
@@ -124,11 +123,11 @@ func (c *Config) each(f func(key string, one *Config)) {
 	}
 }
 
-// required returns the sandboxes that rules of the policy require, with the numbers and names of the rules.
-func (c *Config) required() (all []policy.Requirement) {
+// RequiredSandboxes returns the sandboxes that rules of the policy require, with the numbers and names of the rules.
+func RequiredSandboxes(c *Config) (all []policy.Requirement) {
 	add := func(prefix string, rules []policy.Rule) {
 		for i, r := range rules {
-			if s := c.Features.sandbox(r.Sandbox); s != (policy.Sandbox{}) {
+			if s := c.Features.sandbox(r.Sandbox).Sandbox; s != (policy.Sandbox{}) {
 				number := fmt.Sprintf("%srule %d", prefix, i+1)
 				if r.Name != "" {
 					number += " (" + r.Name + ")"
@@ -142,21 +141,4 @@ func (c *Config) required() (all []policy.Requirement) {
 		add("project ", p.Rules)
 	}
 	return all
-}
-
-// checkEmulation warns of virtual machines without isolation, and rejects them where a rule of the
-// policy requires another sandbox, for which virtual machines otherwise suffice.
-func (c *Config) checkEmulation() error {
-	used := c.SandboxesInUse()
-	if c.MicroVM.Accel != "tcg" || used[policy.MicroVM] == "" {
-		return nil
-	}
-	c.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
-	for _, r := range c.required() {
-		if r.Sandbox != policy.MicroVM && policy.MicroVM.Satisfies(r.Sandbox) {
-			return fault.New(fault.Invalid, "%s of the policy requires the sandbox %s, for which microvm (%s) would suffice, but sandbox.microvm.accel is tcg, which is not an isolation boundary", r.Rule, r.Sandbox, used[policy.MicroVM]).
-				WithHint("remove sandbox.microvm.accel, so that virtual machines use KVM")
-		}
-	}
-	return nil
 }

@@ -11,8 +11,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
-// gvisor is the kind of sandbox of a feature.
-var gvisor = policy.Sandbox{Name: "gvisor", Strength: 2}
+// The kinds of sandboxes of features; microvm is weak with epoll.
+var (
+	gvisor  = policy.Sandbox{Name: "gvisor", Strength: 2}
+	microvm = policy.Sandbox{Name: "microvm", Strength: 3}
+)
+
+var sandboxFeatures = []config.Section{
+	{Sandbox: config.Sandbox{Sandbox: microvm, Former: "microsandbox", About: "runs each in a virtual machine", Weak: func(c *config.Config) bool { return c.Epoll }}},
+	{Sandbox: config.Sandbox{Sandbox: gvisor}},
+}
 
 const sandboxes = `
 sandbox: {package_layers: {science: {packages: [pandas]}}}
@@ -59,12 +67,12 @@ policy:
     - {name: secret, server: vault, sandbox: microvm, decision: ask}
 `})
 	c := load(t, src)
-	want := []config.Environment{{gvisor, "default"}, {policy.MicroVM, "default"}, {policy.Process, "default"}}
+	want := []config.Environment{{gvisor, "default"}, {microvm, "default"}, {policy.Process, "default"}}
 	if d := cmp.Diff(want, c.EnvironmentsInUse()); d != "" {
 		t.Error(d)
 	}
 	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "policy: {rules: [{server: x, decision: ask}, {server: bank, sandbox: gvisor}, {name: secret, server: vault, sandbox: microvm}]}"})
-	if d := cmp.Diff(map[policy.Sandbox]string{policy.Process: "sandbox.backend", gvisor: "rule 2 of the policy", policy.MicroVM: "rule 3 (secret) of the policy"}, load(t, src).SandboxesInUse()); d != "" {
+	if d := cmp.Diff(map[policy.Sandbox]string{policy.Process: "sandbox.backend", gvisor: "rule 2 of the policy", microvm: "rule 3 (secret) of the policy"}, load(t, src).SandboxesInUse()); d != "" {
 		t.Error(d)
 	}
 }
@@ -81,8 +89,8 @@ func TestProjectCanOnlyStrengthenSandbox(t *testing.T) {
 		{"gvisor", "process", "gvisor", "gvisor", true},
 		{"gvisor", "auto", "gvisor", "gvisor", true},
 		{"microvm", "gvisor", "microvm", "gvisor", true},
-		{"gvisor, microvm: {accel: tcg}", "microvm", "gvisor", "gvisor", true}, // emulated, so not stronger
-		{"auto, microvm: {accel: tcg}", "microvm", "microvm", "gvisor", false},
+		{"gvisor, epoll: true", "microvm", "gvisor", "gvisor", true}, // weak, so not stronger
+		{"auto, epoll: true", "microvm", "microvm", "gvisor", false},
 	} {
 		c := trusted(t, map[string]string{
 			ownFile:               "sandbox: {backend: " + tc.own + "}\ntiers: {hard: {sandbox: {backend: gvisor}}}\n",
@@ -101,12 +109,9 @@ func TestProjectCanOnlyStrengthenSandbox(t *testing.T) {
 }
 
 func TestSandboxesAreChecked(t *testing.T) {
-	const tcg = "sandbox: {microvm: {accel: tcg}}\n"
 	for text, want := range map[string]string{
-		"tiers:\n  hard: {sandbox: {backend: docker}}":                                                         `sandpiper.yaml line 2: sandbox.backend is "docker"; it must be auto, process, gvisor or microvm`,
-		"policy:\n  rules:\n    - {server: bank, sandbox: ''}":                                                 "entry 1 of policy.rules sandbox",
-		tcg + "tiers: {vm: {sandbox: {backend: microvm}}}\npolicy: {rules: [{server: bank, sandbox: gvisor}]}": "rule 1 of the policy requires the sandbox gvisor, for which microvm (tiers.vm) would suffice, but sandbox.microvm.accel is tcg",
-		tcg + "policy: {rules: [{server: bank, sandbox: gvisor}, {server: vault, sandbox: microvm}]}":          "which is not an isolation boundary",
+		"tiers:\n  hard: {sandbox: {backend: docker}}":         `sandpiper.yaml line 2: sandbox.backend is "docker"; it must be auto, process, gvisor or microvm`,
+		"policy:\n  rules:\n    - {server: bank, sandbox: ''}": "entry 1 of policy.rules sandbox",
 	} {
 		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})
 		if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {
@@ -115,17 +120,7 @@ func TestSandboxesAreChecked(t *testing.T) {
 	}
 	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "sandbox: {backend: gvisor}"})
 	src.Features = nil
-	if _, err := config.Load(src); !strings.Contains(fault.Message(err), `sandbox.backend is "gvisor"; it must be auto, process or microvm`) {
+	if _, err := config.Load(src); !strings.Contains(fault.Message(err), `sandbox.backend is "gvisor"; it must be auto or process`) {
 		t.Errorf("without the feature: %v", err)
-	}
-	for text, warns := range map[string]bool{
-		tcg + "policy: {rules: [{server: bank, sandbox: gvisor}]}":  false, // no virtual machine is used
-		tcg + "policy: {rules: [{server: bank, sandbox: microvm}]}": true,
-		tcg + "tenants: {bob: {sandbox: {backend: microvm}}}":       true,
-	} {
-		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})
-		if c := load(t, src); strings.Contains(strings.Join(c.Warnings, "\n"), "NOT AN ISOLATION BOUNDARY") != warns {
-			t.Errorf("%s: %q", text, c.Warnings)
-		}
 	}
 }

@@ -17,12 +17,23 @@ type Section struct {
 	// Settings returns a pointer to a struct whose fields are keys, as package section describes, with the name of
 	// their section before theirs. When all keys are read, a method Complete(Given) error of the struct is called,
 	// which may change it, and then a method Check() error; when the configuration is complete, a method
-	// Loaded(*Config), which may change it.
+	// Loaded(*Config) error, which may change it.
 	Settings func() any
 	// Sandbox is a kind of sandbox, for sandbox.backend and rules of the policy; the zero one is none.
-	Sandbox policy.Sandbox
+	Sandbox Sandbox
 	// Entry returns an entry of catalog, to be read; one feature at most has it.
 	Entry func() CatalogEntry
+}
+
+// Sandbox is a kind of sandbox that a feature adds.
+type Sandbox struct {
+	policy.Sandbox
+	About string // what it does, for messages, such as "runs each in a virtual machine"
+	// Former is the sandbox_type of former systems that selects it; "" means none.
+	Former string
+	// Weak reports that it does not isolate with the settings of a configuration: a project may select it in place of
+	// process only. Nil means never.
+	Weak func(*Config) bool
 }
 
 // table has the keys of a program.
@@ -31,7 +42,7 @@ type table struct {
 	sections  map[string]bool   // keys that contain other keys
 	short     map[string]string // section -> the key that a text in its place sets
 	features  []Section
-	sandboxes []policy.Sandbox    // of features, the weakest first
+	sandboxes []Sandbox           // of features, the weakest first
 	entry     func() CatalogEntry // nil if catalog has only files
 }
 
@@ -39,12 +50,12 @@ type table struct {
 var core = newTable(nil)
 
 func newTable(features []Section) *table {
-	t := &table{keys: maps.Clone(coreKeys), sandboxes: []policy.Sandbox{policy.MicroVM}, sections: map[string]bool{}, short: map[string]string{}, features: features}
+	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, short: map[string]string{}, features: features}
 	for _, s := range features {
 		if s.Entry != nil {
 			t.entry = s.Entry
 		}
-		if s.Sandbox != (policy.Sandbox{}) {
+		if s.Sandbox.Name != "" {
 			t.sandboxes = append(t.sandboxes, s.Sandbox)
 		}
 		if s.Settings == nil {
@@ -63,7 +74,7 @@ func newTable(features []Section) *table {
 			}
 		}
 	}
-	slices.SortFunc(t.sandboxes, func(a, b policy.Sandbox) int { return cmp.Compare(a.Strength, b.Strength) })
+	slices.SortFunc(t.sandboxes, func(a, b Sandbox) int { return cmp.Compare(a.Strength, b.Strength) })
 	add := func(key string) {
 		for i := range key {
 			if key[i] == '.' {
@@ -213,19 +224,22 @@ func (f *Features) check() error {
 }
 
 // loaded calls the methods Loaded of features.
-func (f *Features) loaded(c *Config) {
+func (f *Features) loaded(c *Config) error {
 	for _, v := range f.values {
-		if l, ok := v.(interface{ Loaded(*Config) }); ok {
-			l.Loaded(c)
+		if l, ok := v.(interface{ Loaded(*Config) error }); ok {
+			if err := l.Loaded(c); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // Of returns the settings of a feature. They are not changed.
 func Of[T any](c *Config) *T { return c.Features.of(reflect.TypeFor[T]()).(*T) }
 
 // sandboxes returns the kinds of sandboxes, the weakest first; none in a configuration that was not loaded.
-func (f *Features) sandboxes() []policy.Sandbox {
+func (f *Features) sandboxes() []Sandbox {
 	if f == nil {
 		return nil
 	}
@@ -233,13 +247,13 @@ func (f *Features) sandboxes() []policy.Sandbox {
 }
 
 // sandbox returns the kind of sandbox with a name, the zero one if there is none.
-func (f *Features) sandbox(name string) policy.Sandbox {
+func (f *Features) sandbox(name string) Sandbox {
 	for _, s := range f.sandboxes() {
 		if s.Name == name {
 			return s
 		}
 	}
-	return policy.Sandbox{}
+	return Sandbox{}
 }
 
 // table returns the keys that c was loaded with.

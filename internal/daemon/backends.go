@@ -14,7 +14,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -70,14 +69,11 @@ func (m backendMaker) start(ctx context.Context) (sandbox.Backend, error) {
 
 // backendOf returns a kind of sandbox: that of the core, or of a feature.
 func backendOf(features []Feature, s policy.Sandbox) (Backend, error) {
-	switch s {
-	case policy.Process:
+	if s == policy.Process {
 		return Backend{Start: startProcess}, nil
-	case policy.MicroVM:
-		return microVM, nil
 	}
 	for _, f := range features {
-		if f.Config.Sandbox == s {
+		if f.Config.Sandbox.Sandbox == s {
 			return f.Backend, nil
 		}
 	}
@@ -87,29 +83,6 @@ func backendOf(features []Feature, s policy.Sandbox) (Backend, error) {
 // startProcess starts the process backend.
 func startProcess(_ context.Context, c *config.Config, common sandbox.Config) (sandbox.Backend, error) {
 	return process.New(process.Config{Config: common, OwnNamespaces: c.Namespaces == "own", Epoll: c.Epoll})
-}
-
-var microVM = Backend{
-	Check: func(_ context.Context, c *config.Config, _ sandbox.Config) error {
-		return orProcess(microvm.Check(microvm.Config{Kernel: c.MicroVM.Kernel, Accel: c.MicroVM.Accel}), c.MicroVM.SeedSetting)
-	},
-	Start: func(ctx context.Context, c *config.Config, common sandbox.Config) (sandbox.Backend, error) {
-		b, err := microvm.New(ctx, microvm.Config{Config: common, Kernel: c.MicroVM.Kernel, Accel: c.MicroVM.Accel, MaxMemory: int64(c.Limits.MaxMemoryMB) << 20})
-		return b, orProcess(sandbox.NotNow(err), c.MicroVM.SeedSetting)
-	},
-}
-
-// orProcess adds to the error of virtual machines that cannot start how a seed's file selects the usual
-// sandbox, if such a file selects them.
-func orProcess(err error, selected string) error {
-	if err == nil || selected == "" {
-		return err
-	}
-	hint := selected + " selects virtual machines; `sandbox_type: process` there runs code in Sandpiper's own sandbox"
-	if more := fault.Hint(err); more != "" {
-		hint += "; or, for virtual machines: " + more
-	}
-	return fault.Wrap(fault.KindOf(err), err, "%s", fault.Message(err)).WithHint("%s", hint)
 }
 
 // checkBackends fails if a sandbox in use needs a program that this machine does not have: that is no

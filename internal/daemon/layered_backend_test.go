@@ -50,7 +50,7 @@ tiers: {hard: {sandbox: {backend: gvisor}}, soft: {sandbox: {package_layer: scie
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kind := config.Section{Sandbox: policy.Sandbox{Name: "gvisor", Strength: 2}}
+	kind := config.Section{Sandbox: config.Sandbox{Sandbox: policy.Sandbox{Name: "gvisor", Strength: 2}}}
 	c, err := config.Load(config.Sources{Dir: dir, File: file, Environ: []string{"HOME=" + dir}, Features: []config.Section{kind}})
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,6 @@ type Sandbox struct {
 var (
 	// Process is the sandbox of the core, the weakest: a process on the host's kernel.
 	Process = Sandbox{"process", 1}
-	// MicroVM is a virtual machine, with a kernel of its own.
-	MicroVM = Sandbox{"microvm", 3}
 	// NoCode is for calls that no code makes: those of a client, or of an approved plan.
 	NoCode = Sandbox{"none", math.MaxInt}
 )

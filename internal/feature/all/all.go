@@ -8,6 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
@@ -23,6 +24,7 @@ func Features() []feature.Feature {
 		form.Feature(),
 		gvisor.Feature(),
 		importer.Feature(),
+		microvm.Feature(),
 		openapi.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),

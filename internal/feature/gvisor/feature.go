@@ -24,7 +24,7 @@ func Feature() feature.Feature {
 			Name: name,
 			Config: config.Section{
 				Settings: func() any { return new(Settings) },
-				Sandbox:  policy.Sandbox{Name: name, Strength: 2}, // a second kernel
+				Sandbox:  config.Sandbox{Sandbox: policy.Sandbox{Name: name, Strength: 2}}, // a second kernel
 			},
 			Backend: daemon.Backend{Check: check, Start: open},
 		},

@@ -168,6 +168,17 @@ func TestRunInVirtualMachine(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(h.cfg.Roots["workspaces"], "a", "f")); string(got) != "from the guest" {
 		t.Errorf("the workspace has %q %v", got, err)
 	}
+	meter := s.(sandbox.Meter)
+	used := func(code string) time.Duration {
+		before := meter.CPUTime()
+		run(code)
+		return meter.CPUTime() - before
+	}
+	// On a busy host, the guest takes the time in which it waits for a processor as used.
+	waits, computes := used("import time; time.sleep(1)"), used("import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass")
+	if t.Logf("%s of processor time while code waits for a second, %s while it computes", waits, computes); computes < 50*time.Millisecond || waits >= computes {
+		t.Errorf("code that waits has used %s, and code that computes %s", waits, computes)
+	}
 	f := s.(sandbox.Freezer)
 	if err := errors.Join(f.Freeze(), f.Freeze(), f.Thaw(), f.Thaw()); err != nil {
 		t.Error(err)
