@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -186,14 +185,8 @@ func (b *Backend) Warm(spec sandbox.Spec) {
 }
 
 func checkSpec(spec sandbox.Spec) error {
-	if err := spec.Check(); err != nil {
+	if err := spec.Check(name); err != nil {
 		return err
-	}
-	if spec.Backend != "" && spec.Backend != "gvisor" {
-		return fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
-	}
-	if spec.PackageLayer != "" { // all sandboxes have the packages of the backend
-		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
 	_, err := process.TenantUID(spec.UID)
 	return err

@@ -299,14 +299,8 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 
 // check returns the uid of the tenant of a spec.
 func (b *Backend) check(spec sandbox.Spec) (int, error) {
-	if err := spec.Check(); err != nil {
+	if err := spec.Check(name); err != nil {
 		return 0, err
-	}
-	if spec.Backend != "" && spec.Backend != "microvm" {
-		return 0, fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
-	}
-	if spec.PackageLayer != "" { // all guests have the packages of the snapshot
-		return 0, fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
 	for _, m := range spec.Mounts {
 		if b.cfg.Roots[m.Root] == "" {
