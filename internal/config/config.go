@@ -33,26 +33,26 @@ import (
 
 // Config is the merged configuration.
 type Config struct {
-	Profile string // lean, standard, full or passthrough
-	Backend string // auto, process or that of a feature; see Sandbox
-	// FormerSetting is the setting of a former system's file that selects Backend, with its position; "" for sandbox.backend.
-	FormerSetting string
-	Namespaces    string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
-	Epoll         bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
-	Limits        execution.Limits   `key:"sandbox"`                                                         // defaults applied
-	Workspace     Workspace          `key:"workspace"`
-	RecentCode    time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
-	Inactive      time.Duration      `key:"inactive,tenant" form:"age"` // time without use after which `tenant clean` deletes a tenant; 0 means never
-	Quotas        quota.Limits       // of each tenant, in periods of time; nil means none
-	MemoryMB      int                // of the daemon, for requests of one tenant; 0 means the default of memory
-	Network       *network.Rules     // requests that code may send; nil means none
-	Admit         admit.Config       `key:"sandbox"`    // zero fields mean the defaults of admit
-	Background    Background         `key:"background"` // executions without a caller
-	Sessions      execution.Sessions `key:"sessions"`   // live interpreters; zero fields mean the defaults of execution
-	Packages      packages.Config    // of the default package layer; LockFile and LayerDir are always set
-	Preload       []string           // modules imported in the zygote of the default package layer
+	Profile    string             // lean, standard, full or passthrough
+	Backend    string             // auto, process or that of a feature; see Sandbox
+	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
+	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
+	Limits     execution.Limits   `key:"sandbox"`                                                         // defaults applied
+	Workspace  Workspace          `key:"workspace"`
+	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
+	Inactive   time.Duration      `key:"inactive,tenant" form:"age"` // time without use after which `tenant clean` deletes a tenant; 0 means never
+	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
+	MemoryMB   int                // of the daemon, for requests of one tenant; 0 means the default of memory
+	Network    *network.Rules     // requests that code may send; nil means none
+	Admit      admit.Config       `key:"sandbox"`    // zero fields mean the defaults of admit
+	Background Background         `key:"background"` // executions without a caller
+	Sessions   execution.Sessions `key:"sessions"`   // live interpreters; zero fields mean the defaults of execution
+	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
+	Preload    []string           // modules imported in the zygote of the default package layer
 	// SubordinateUIDs gives the tenants of an ordinary user the ids of /etc/subuid.
 	SubordinateUIDs bool `key:"sandbox.subordinate_uids,restart"`
+	// FormerSetting is the setting of a former system's file that selects Backend, with its position; "" for sandbox.backend.
+	FormerSetting string
 	// PackageLayers are further layers by name, and PackageLayer is the name of the layer
 	// that code may import from: one of them, DefaultPackageLayer or NoPackageLayer.
 	PackageLayers map[string]PackageLayer

@@ -73,7 +73,7 @@ func backendOf(features []Feature, s policy.Sandbox) (Backend, error) {
 		return Backend{Start: startProcess}, nil
 	}
 	for _, f := range features {
-		if f.Config.Sandbox.Sandbox == s {
+		if f.Backend.Start != nil && f.Config.Sandbox.Sandbox == s {
 			return f.Backend, nil
 		}
 	}
