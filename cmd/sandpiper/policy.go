@@ -251,7 +251,7 @@ func ruleEffect(l policy.RuleResult) string {
 	case l.Sandbox == "":
 		return string(l.Decision)
 	case l.Decision == "":
-		return "sandbox " + string(l.Sandbox)
+		return "sandbox " + l.Sandbox
 	}
 	return string(l.Decision) + ", sandbox " + string(l.Sandbox)
 }

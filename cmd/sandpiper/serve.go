@@ -126,11 +126,12 @@ func serveProblem(ctx context.Context, env *cli.Env, err error) error {
 }
 
 // capabilityLimit returns limitCapabilities, or a function without effect if sandboxes in
-// use need the capabilities of root: runsc and QEMU are started with them.
+// use need the capabilities of root: programs of backends other than process are started with them.
 func capabilityLimit(env *cli.Env, flags map[string]string) func(keep uint64) error {
 	cfg, err := cli.LoadConfig(env, flags)
 	if err == nil {
-		if used := cfg.SandboxesInUse(); used[policy.GVisor] != "" || used[policy.MicroVM] != "" {
+		used := cfg.SandboxesInUse()
+		if delete(used, policy.Process); len(used) > 0 {
 			return func(uint64) error { return nil }
 		}
 	}

@@ -184,7 +184,7 @@ func runTenantShow(ctx context.Context, env *cli.Env, uid string) error {
 		if r.Tier, err = d.Tiers.Of(h.ID()); err != nil {
 			return err
 		}
-		r.Sandbox = string(d.Settings(h.ID()).Sandbox())
+		r.Sandbox = d.Settings(h.ID()).Sandbox().Name
 		use, err := h.Workspace.Usage(ctx)
 		if err != nil {
 			return err

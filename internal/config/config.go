@@ -34,11 +34,9 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string             // lean, standard, full or passthrough
-	Backend    string             // auto, process, gvisor or microvm; see Sandbox
-	Runsc      string             `key:"sandbox.runsc,restart" form:"path"`                               // gVisor's program, for the backend gvisor; "" means runsc on PATH
+	Backend    string             // auto, process or that of a feature; see Sandbox
 	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
 	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
-	MicroVM    MicroVM            `key:"sandbox.microvm"`                                                 // for the backend microvm
 	Limits     execution.Limits   `key:"sandbox"`                                                         // defaults applied
 	Workspace  Workspace          `key:"workspace"`
 	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
@@ -53,6 +51,8 @@ type Config struct {
 	Preload    []string           // modules imported in the zygote of the default package layer
 	// SubordinateUIDs gives the tenants of an ordinary user the ids of /etc/subuid.
 	SubordinateUIDs bool `key:"sandbox.subordinate_uids,restart"`
+	// FormerSetting is the setting of a former system's file that selects Backend, with its position; "" for sandbox.backend.
+	FormerSetting string
 	// PackageLayers are further layers by name, and PackageLayer is the name of the layer
 	// that code may import from: one of them, DefaultPackageLayer or NoPackageLayer.
 	PackageLayers map[string]PackageLayer

@@ -54,9 +54,10 @@ func sources(t *testing.T, files map[string]string, environ ...string) (config.S
 		}
 	}
 	return config.Sources{
-		File:    named,
-		Dir:     filepath.Join(dir, "work"),
-		Environ: append([]string{"HOME=" + home, "USERPROFILE=" + home, "APPDATA=" + home, "LOCALAPPDATA=" + home}, environ...),
+		File:     named,
+		Dir:      filepath.Join(dir, "work"),
+		Features: sandboxFeatures,
+		Environ:  append([]string{"HOME=" + home, "USERPROFILE=" + home, "APPDATA=" + home, "LOCALAPPDATA=" + home}, environ...),
 	}, dir
 }
 
@@ -84,7 +85,7 @@ func TestDefaults(t *testing.T) {
 		Search:       config.Search{Learn: true},
 		PackageLayer: "default", Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
-	got.Lookup, got.Sections, got.Keys, got.Given, got.Features = nil, nil, nil, nil, nil // functions cannot be compared, hashes are not read
+	got.Lookup, got.Sections, got.Keys, got.Given, got.Features, got.Policy.Sandboxes = nil, nil, nil, nil, nil, nil // functions cannot be compared, hashes are not read
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -93,7 +94,7 @@ func TestDefaults(t *testing.T) {
 func TestEveryKeyIsParsed(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
-sandbox: {backend: gvisor, runsc: bin/runsc, namespaces: own, epoll: true, microvm: {kernel: boot/vmlinuz, accel: tcg}, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
+sandbox: {backend: gvisor, namespaces: own, epoll: true, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
   concurrency: 4, queue: 0, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot], package_layer: all, package_layers: {all: {packages: [x]}}}
 sessions: {idle: 1h, per_tenant: 2, live: 3}
@@ -137,8 +138,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		t.Fatal(err)
 	}
 	want := &config.Config{
-		Profile: "lean", Backend: "gvisor", Runsc: filepath.Join(dir, "work/bin/runsc"), Namespaces: "own", Epoll: true,
-		MicroVM: config.MicroVM{Kernel: filepath.Join(dir, "work/boot/vmlinuz"), Accel: "tcg"},
+		Profile: "lean", Backend: "gvisor", Namespaces: "own", Epoll: true,
 		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
 		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: home.Results{Bytes: 5 << 20}},
@@ -184,7 +184,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 	if len(got.Sections) != 11 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
-	got.Lookup, got.Sections, got.Keys, got.Given, got.Features = nil, nil, nil, nil, nil
+	got.Lookup, got.Sections, got.Keys, got.Given, got.Features, got.Policy.Sandboxes = nil, nil, nil, nil, nil, nil
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -261,7 +261,6 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a number as a package", yaml: "sandbox: {packages: [7]}", kind: fault.Invalid, want: `sandbox.packages contains "7"`},
 		{name: "no module", yaml: "sandbox: {preload: ['import os']}", kind: fault.Invalid, want: `sandbox.preload contains "import os"; each item must be the name of a module`},
 		{name: "a backend", yaml: "sandbox: {backend: docker}", kind: fault.Invalid, want: `sandbox.backend is "docker"; it must be auto, process, gvisor or microvm`},
-		{name: "an accelerator", yaml: "sandbox: {backend: microvm, microvm: {accel: xen}}", kind: fault.Invalid, want: `sandbox.microvm.accel is "xen"; it must be kvm or tcg`},
 		{name: "a duration", yaml: "sandbox: {timeout: soon}", kind: fault.Invalid, want: `sandbox.timeout is "soon"; it must be a time of at most 24h, such as 30s or 5m`},
 		{name: "a negative duration", environ: "SANDPIPER_SANDBOX_MAX_TIMEOUT=-1s", kind: fault.Invalid, want: `SANDPIPER_SANDBOX_MAX_TIMEOUT: sandbox.max_timeout is "-1s"`},
 		{name: "a number", yaml: "sandbox: {memory_mb: 1.5}", kind: fault.Invalid, want: `"1.5"; it must be a whole number from 1 to`},

@@ -79,6 +79,7 @@ func (t *table) valueSchema(key string) *schemaNode {
 	}
 	accepts := func(text string) error {
 		d := draft{given: map[string]setting{}, env: map[string]string{}}
+		d.Features = newFeatures(t)
 		return t.keys[key].read(&d, setting{key: key, text: text, dir: "/"})
 	}
 	const impossible, anyWord = "\x01", "word"

@@ -15,7 +15,7 @@ import (
 func (d *draft) applyAll(l *loader) error {
 	errs := l.errs
 	for _, s := range l.settings {
-		err := d.apply(ofSeed(s))
+		err := d.apply(ofSeed(s, d.Features.sandboxes()))
 		if n := len(errs); err == nil || n > 0 && fault.Message(err) == fault.Message(errs[n-1]) { // of the same unknown section
 			continue
 		}
@@ -130,7 +130,7 @@ func familyOf(key string) (of family, name string, ok bool) {
 
 // apply applies one setting, replacing an earlier one of the same key.
 func (d *draft) apply(s setting) error {
-	if err := refused(s); err != nil {
+	if err := refused(s, d.Features.sandboxes()); err != nil {
 		return err
 	}
 	t := tableOf(&d.Config)
@@ -173,7 +173,7 @@ func (d *draft) finish() (*Config, error) {
 	c.Profile = cmp.Or(c.Profile, "standard")
 	c.Backend = cmp.Or(c.Backend, "auto")
 	if b := d.given["sandbox.backend"]; b.seed != "" {
-		c.MicroVM.SeedSetting = b.from + ": " + b.seed
+		c.FormerSetting = b.from + ": " + b.seed
 	}
 	c.Namespaces = cmp.Or(c.Namespaces, "shared")
 	if err := c.PII.check(); err != nil {

@@ -34,6 +34,9 @@ func Load(src Sources) (*Config, error) {
 	maps.Copy(d.env, env)
 	section.SetDefaults(&d.Config)
 	d.Features = newFeatures(l.table).withDefaults()
+	for _, s := range l.table.sandboxes {
+		d.Policy.Sandboxes = append(d.Policy.Sandboxes, s.Sandbox)
+	}
 	if err := d.applyAll(l); err != nil {
 		return nil, err
 	}
@@ -75,8 +78,7 @@ func Load(src Sources) (*Config, error) {
 	if err := c.addNetwork(); err != nil {
 		return nil, err
 	}
-	c.Features.loaded(c)
-	if err := c.checkEmulation(); err != nil {
+	if err := c.Features.loaded(c); err != nil {
 		return nil, err
 	}
 	c.Given = shown(d.given)

@@ -322,7 +322,7 @@ mcp_servers: []
 		filepath.Base(c.Log.File) != "code-execution-mcp.log" {
 		t.Errorf("%+v", c)
 	}
-	if got := c.MicroVM.SeedSetting; !strings.HasSuffix(got, ": execution.sandbox_type") && !strings.HasSuffix(got, ": sandbox_type") {
+	if got := c.FormerSetting; !strings.HasSuffix(got, ": execution.sandbox_type") && !strings.HasSuffix(got, ": sandbox_type") {
 		t.Errorf("the setting is %q", got)
 	}
 	if c.Backend != "microvm" {

@@ -15,17 +15,16 @@ import (
 // section.
 func (c *Config) fixed() map[string]any {
 	all := map[string]any{
-		"sandbox.microvm": &c.MicroVM,
-		"background":      &c.Background,
-		"log":             &c.Log,
-		"audit":           &c.Audit,
-		"telemetry":       &c.Telemetry,
-		"search":          &c.Search,
-		"tasks":           &c.Tasks,
-		"http.oidc":       &c.HTTP.OIDC,
-		"http.tls":        &c.HTTP.TLS,
-		"SERVERS_DIR":     &c.ServersDir,
-		"SKILLS_DIR":      &c.SkillsDir,
+		"background":  &c.Background,
+		"log":         &c.Log,
+		"audit":       &c.Audit,
+		"telemetry":   &c.Telemetry,
+		"search":      &c.Search,
+		"tasks":       &c.Tasks,
+		"http.oidc":   &c.HTTP.OIDC,
+		"http.tls":    &c.HTTP.TLS,
+		"SERVERS_DIR": &c.ServersDir,
+		"SKILLS_DIR":  &c.SkillsDir,
 	}
 	for name, k := range tableOf(c).keys {
 		if k.fixed != nil {

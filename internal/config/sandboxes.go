@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
@@ -15,16 +14,20 @@ import (
 var sandboxKeys = map[string]key{
 	"sandbox.backend": {
 		read: func(d *draft, s setting) error {
-			return oneOf(&d.Backend, s, "auto", "process", "gvisor", "microvm")
+			names := []string{"auto", policy.Process.Name}
+			for _, one := range d.Features.sandboxes() {
+				names = append(names, one.Name)
+			}
+			return oneOf(&d.Backend, s, names...)
 		},
 		project: func(c, p *Config, s setting) bool { // sandbox_type of a former system sets it too
-			// The operator's accel: tcg, for tests, lets a project choose an emulated processor, but not in place of gvisor.
-			emulated := p.Sandbox() == policy.MicroVM && c.MicroVM.Accel == "tcg" && c.Sandbox() != policy.Process
-			if p.Sandbox() != c.Sandbox() && (emulated || !p.Sandbox().Satisfies(c.Sandbox())) {
+			to := c.Features.sandbox(p.Backend)
+			weak := to.Weak != nil && to.Weak(c) && c.Sandbox() != policy.Process
+			if p.Sandbox() != c.Sandbox() && (weak || !p.Sandbox().Satisfies(c.Sandbox())) {
 				return false
 			}
 			if c.Backend = p.Backend; s.seed != "" {
-				c.MicroVM.SeedSetting = s.from + ": " + s.seed
+				c.FormerSetting = s.from + ": " + s.seed
 			}
 			return true
 		},
@@ -54,7 +57,15 @@ func (c *Config) Sandbox() policy.Sandbox {
 	if c.Backend == "auto" || c.Backend == "" {
 		return policy.Process
 	}
-	return policy.Sandbox(c.Backend)
+	return SandboxNamed(c, c.Backend)
+}
+
+// SandboxNamed returns the kind of sandbox with a name. One that the program does not have satisfies no other.
+func SandboxNamed(c *Config, name string) policy.Sandbox {
+	if name == policy.Process.Name {
+		return policy.Process
+	}
+	return cmp.Or(c.Features.sandbox(name).Sandbox, policy.Sandbox{Name: name})
 }
 
 // Environment is a kind of sandbox with a package layer.
@@ -75,14 +86,14 @@ func (c *Config) EnvironmentsInUse() []Environment {
 	c.each(func(_ string, one *Config) {
 		e := one.Environment()
 		used[e] = true
-		for _, r := range c.isolatingRules() {
+		for _, r := range RequiredSandboxes(c) {
 			if !e.Sandbox.Satisfies(r.Sandbox) {
 				used[Environment{r.Sandbox, e.Layer}] = true
 			}
 		}
 	})
 	return slices.SortedFunc(maps.Keys(used), func(a, b Environment) int {
-		return cmp.Or(strings.Compare(a.Layer, b.Layer), cmp.Compare(a.Sandbox, b.Sandbox))
+		return cmp.Or(strings.Compare(a.Layer, b.Layer), strings.Compare(a.Sandbox.Name, b.Sandbox.Name))
 	})
 }
 
@@ -91,8 +102,8 @@ func (c *Config) EnvironmentsInUse() []Environment {
 func (c *Config) SandboxesInUse() map[policy.Sandbox]string {
 	used := map[policy.Sandbox]string{}
 	c.each(func(key string, one *Config) { used[one.Sandbox()] = cmp.Or(used[one.Sandbox()], key) })
-	for _, r := range c.isolatingRules() {
-		used[r.Sandbox] = cmp.Or(used[r.Sandbox], r.Name+" of the policy")
+	for _, r := range RequiredSandboxes(c) {
+		used[r.Sandbox] = cmp.Or(used[r.Sandbox], r.Rule+" of the policy")
 	}
 	return used
 }
@@ -112,18 +123,16 @@ func (c *Config) each(f func(key string, one *Config)) {
 	}
 }
 
-// isolatingRules returns the rules of the policy that require a sandbox, with their numbers and
-// names as Name.
-func (c *Config) isolatingRules() (rules []policy.Rule) {
-	add := func(prefix string, all []policy.Rule) {
-		for i, r := range all {
-			if r.Sandbox != "" {
+// RequiredSandboxes returns the sandboxes that rules of the policy require, with the numbers and names of the rules.
+func RequiredSandboxes(c *Config) (all []policy.Requirement) {
+	add := func(prefix string, rules []policy.Rule) {
+		for i, r := range rules {
+			if s := c.Features.sandbox(r.Sandbox).Sandbox; s != (policy.Sandbox{}) {
 				number := fmt.Sprintf("%srule %d", prefix, i+1)
 				if r.Name != "" {
 					number += " (" + r.Name + ")"
 				}
-				r.Name = number
-				rules = append(rules, r)
+				all = append(all, policy.Requirement{Sandbox: s, Rule: number})
 			}
 		}
 	}
@@ -131,22 +140,5 @@ func (c *Config) isolatingRules() (rules []policy.Rule) {
 	if p := c.Policy.Project; p != nil {
 		add("project ", p.Rules)
 	}
-	return rules
-}
-
-// checkEmulation warns of virtual machines without isolation, and rejects them where a rule of the
-// policy requires gvisor, for which virtual machines otherwise suffice.
-func (c *Config) checkEmulation() error {
-	used := c.SandboxesInUse()
-	if c.MicroVM.Accel != "tcg" || used[policy.MicroVM] == "" {
-		return nil
-	}
-	c.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
-	for _, r := range c.isolatingRules() {
-		if r.Sandbox == policy.GVisor {
-			return fault.New(fault.Invalid, "%s of the policy requires the sandbox gvisor, for which microvm (%s) would suffice, but sandbox.microvm.accel is tcg, which is not an isolation boundary", r.Name, used[policy.MicroVM]).
-				WithHint("remove sandbox.microvm.accel, so that virtual machines use KVM")
-		}
-	}
-	return nil
+	return all
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -146,28 +147,41 @@ func (l *loader) logLevel(text, from, dir string) {
 // microsandbox is the sandbox of the seed systems.
 const microsandbox = "microsandbox"
 
-// refused rejects settings that select a sandbox that does not exist here.
-func refused(s setting) error {
-	if s.key[strings.LastIndexByte(s.key, '.')+1:] != "sandbox_type" || s.text == "process" || s.text == microsandbox {
+// refused rejects settings that select a sandbox that is not among kinds.
+func refused(s setting, kinds []Sandbox) error {
+	if s.key[strings.LastIndexByte(s.key, '.')+1:] != "sandbox_type" || s.text == "process" || ofSeed(s, kinds) != s {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "%s: sandbox_type %s selects a sandbox that is not available in this version", s.from, s.text).
 		WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
 }
 
-// ofSeed returns the setting that s of a seed file means: microsandbox runs code in virtual machines.
-func ofSeed(s setting) setting {
-	if s.text == microsandbox && s.key[strings.LastIndexByte(s.key, '.')+1:] == "sandbox_type" {
-		s.key, s.text, s.seed = "sandbox.backend", "microvm", s.key
+// ofSeed returns the setting that s of a seed file means, which may select one of kinds.
+func ofSeed(s setting, kinds []Sandbox) setting {
+	if s.key[strings.LastIndexByte(s.key, '.')+1:] != "sandbox_type" {
+		return s
+	}
+	for _, k := range kinds {
+		if k.Former != "" && k.Former == s.text {
+			s.key, s.text, s.seed = "sandbox.backend", k.Name, s.key
+			break
+		}
 	}
 	return s
 }
 
 // replaced adds one warning for the settings of a server of microsandbox.
 func (c *Config) replaced(unused []string) {
-	if len(unused) > 0 {
-		c.Warn(strings.Join(unused, ", ") + ": no effect, since Sandpiper starts sandboxes itself and needs no server (sandbox.backend: microvm runs each in a virtual machine)")
+	if len(unused) == 0 {
+		return
 	}
+	instead := ""
+	for _, k := range c.Features.sandboxes() {
+		if k.Former == microsandbox {
+			instead = fmt.Sprintf(" (sandbox.backend: %s %s)", k.Name, k.About)
+		}
+	}
+	c.Warn(strings.Join(unused, ", ") + ": no effect, since Sandpiper starts sandboxes itself and needs no server" + instead)
 }
 
 // seedKeys are the keys of the seed's config.yaml. Keys of guardrails are Sandpiper's too.
@@ -200,16 +214,16 @@ func isSeed(path string, settings []setting) bool {
 
 // seed adds the settings of a seed's config.yaml.
 func (l *loader) seed(settings []setting) {
-	idle := map[string]bool{}
+	idle, kinds := map[string]bool{}, l.table.sandboxes
 	for _, s := range settings {
-		if err := refused(s); err != nil {
+		if err := refused(s, kinds); err != nil {
 			l.errs = append(l.errs, err)
 			continue
 		}
 		section, _, _ := strings.Cut(s.key, ".")
 		switch {
-		case ofSeed(s) != s:
-			l.add(ofSeed(s))
+		case ofSeed(s, kinds) != s:
+			l.add(ofSeed(s, kinds))
 		case s.key == "mcp_servers":
 			s.key = "servers"
 			l.add(s)

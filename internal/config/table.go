@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
 // Section is the configuration of a feature. Fields that are not set add nothing.
@@ -15,19 +17,33 @@ type Section struct {
 	// Settings returns a pointer to a struct whose fields are keys, as package section describes, with the name of
 	// their section before theirs. When all keys are read, a method Complete(Given) error of the struct is called,
 	// which may change it, and then a method Check() error; when the configuration is complete, a method
-	// Loaded(*Config), which may change it.
+	// Loaded(*Config) error, which may change it.
 	Settings func() any
+	// Sandbox is a kind of sandbox, for sandbox.backend and rules of the policy; the zero one is none.
+	Sandbox Sandbox
 	// Entry returns an entry of catalog, to be read; one feature at most has it.
 	Entry func() CatalogEntry
 }
 
+// Sandbox is a kind of sandbox that a feature adds.
+type Sandbox struct {
+	policy.Sandbox
+	About string // what it does, for messages, such as "runs each in a virtual machine"
+	// Former is the sandbox_type of former systems that selects it; "" means none.
+	Former string
+	// Weak reports that it does not isolate with the settings of a configuration: a project may select it in place of
+	// process only. Nil means never.
+	Weak func(*Config) bool
+}
+
 // table has the keys of a program.
 type table struct {
-	keys     map[string]key
-	sections map[string]bool   // keys that contain other keys
-	short    map[string]string // section -> the key that a text in its place sets
-	features []Section
-	entry    func() CatalogEntry // nil if catalog has only files
+	keys      map[string]key
+	sections  map[string]bool   // keys that contain other keys
+	short     map[string]string // section -> the key that a text in its place sets
+	features  []Section
+	sandboxes []Sandbox           // of features, the weakest first
+	entry     func() CatalogEntry // nil if catalog has only files
 }
 
 // core is the table without features.
@@ -38,6 +54,9 @@ func newTable(features []Section) *table {
 	for _, s := range features {
 		if s.Entry != nil {
 			t.entry = s.Entry
+		}
+		if s.Sandbox.Name != "" {
+			t.sandboxes = append(t.sandboxes, s.Sandbox)
 		}
 		if s.Settings == nil {
 			continue
@@ -55,6 +74,7 @@ func newTable(features []Section) *table {
 			}
 		}
 	}
+	slices.SortFunc(t.sandboxes, func(a, b Sandbox) int { return cmp.Compare(a.Strength, b.Strength) })
 	add := func(key string) {
 		for i := range key {
 			if key[i] == '.' {
@@ -204,16 +224,37 @@ func (f *Features) check() error {
 }
 
 // loaded calls the methods Loaded of features.
-func (f *Features) loaded(c *Config) {
+func (f *Features) loaded(c *Config) error {
 	for _, v := range f.values {
-		if l, ok := v.(interface{ Loaded(*Config) }); ok {
-			l.Loaded(c)
+		if l, ok := v.(interface{ Loaded(*Config) error }); ok {
+			if err := l.Loaded(c); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // Of returns the settings of a feature. They are not changed.
 func Of[T any](c *Config) *T { return c.Features.of(reflect.TypeFor[T]()).(*T) }
+
+// sandboxes returns the kinds of sandboxes, the weakest first; none in a configuration that was not loaded.
+func (f *Features) sandboxes() []Sandbox {
+	if f == nil {
+		return nil
+	}
+	return f.table.sandboxes
+}
+
+// sandbox returns the kind of sandbox with a name, the zero one if there is none.
+func (f *Features) sandbox(name string) Sandbox {
+	for _, s := range f.sandboxes() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Sandbox{}
+}
 
 // table returns the keys that c was loaded with.
 func tableOf(c *Config) *table {

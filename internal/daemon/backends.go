@@ -7,14 +7,13 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -31,14 +30,8 @@ type backendMaker struct {
 // make starts the sandbox, and logs if that fails.
 func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	start := m.cfg.Backend
-	switch {
-	case start != nil:
-	case m.sandbox == policy.GVisor:
-		start = m.gVisor
-	case m.sandbox == policy.MicroVM:
-		start = m.microVM
-	default:
-		start = m.process
+	if start == nil {
+		start = m.start
 	}
 	b, err := start(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -47,80 +40,49 @@ func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	return b, err
 }
 
-// process starts the process backend.
-func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
+func (m backendMaker) start(ctx context.Context) (sandbox.Backend, error) {
+	kind, err := backendOf(m.cfg.Features, m.sandbox)
+	if err != nil {
+		return nil, err
+	}
 	in, err := m.install(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b, err := process.New(process.Config{
-		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
-		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
-		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve, OwnNamespaces: m.cfg.Namespaces == "own", Epoll: m.cfg.Epoll,
+	b, err := kind.Start(ctx, &m.cfg.Config, sandbox.Config{
+		Python:    in.python.Dir(),
+		Libraries: in.libraries,
+		Packages:  in.packages(),
+		Intact:    in.intact,
+		Preload:   m.cfg.Preload,
+		Roots:     m.roots,
+		State:     dataDir(m.cfg.DataDir).sub("run"),
+		Usage:     usage,
+		Reserve:   m.cfg.Workspace.Quota.Reserve,
+		Log:       m.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, in.release())
 	}
-	return processBackend{b, in}, nil
+	return installedBackend{b, in}, nil
 }
 
-// gVisor starts the gvisor backend.
-func (m backendMaker) gVisor(ctx context.Context) (sandbox.Backend, error) {
-	in, err := m.install(ctx)
-	if err != nil {
-		return nil, err
+// backendOf returns a kind of sandbox: that of the core, or of a feature.
+func backendOf(features []Feature, s policy.Sandbox) (Backend, error) {
+	if s == policy.Process {
+		return Backend{Start: startProcess}, nil
 	}
-	b, err := gvisor.New(ctx, gvisor.Config{
-		Runsc:  m.cfg.Runsc,
-		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
-		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
-		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
-	})
-	if err != nil {
-		return nil, errors.Join(notNow(err), in.release())
+	for _, f := range features {
+		if f.Backend.Start != nil && f.Config.Sandbox.Sandbox == s {
+			return f.Backend, nil
+		}
 	}
-	return gVisorBackend{b, in}, nil
+	return Backend{}, fault.New(fault.Unavailable, "this program does not have the sandbox %s", s)
 }
 
-// microVM starts the microvm backend.
-func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
-	in, err := m.install(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b, err := microvm.New(ctx, microvm.Config{
-		Kernel: m.cfg.MicroVM.Kernel, Accel: m.cfg.MicroVM.Accel,
-		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
-		Roots: m.roots, Log: m.log,
-		MaxMemory: int64(m.cfg.Limits.MaxMemoryMB) << 20, Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
-	})
-	if err != nil {
-		return nil, errors.Join(orProcess(notNow(err), m.cfg.MicroVM.SeedSetting), in.release())
-	}
-	return microVMBackend{b, in}, nil
-}
-
-// orProcess adds to the error of virtual machines that cannot start how a seed's file selects the usual
-// sandbox, if such a file selects them.
-func orProcess(err error, selected string) error {
-	if selected == "" {
-		return err
-	}
-	hint := selected + " selects virtual machines; `sandbox_type: process` there runs code in Sandpiper's own sandbox"
-	if more := fault.Hint(err); more != "" {
-		hint += "; or, for virtual machines: " + more
-	}
-	return fault.Wrap(fault.KindOf(err), err, "%s", fault.Message(err)).WithHint("%s", hint)
-}
-
-// notNow returns the error of a sandbox that may start later on this machine without the hint to change
-// its installation.
-func notNow(err error) error {
-	if !fault.Inconclusive(err) {
-		return err
-	}
-	return fault.Wrap(fault.Unavailable, err, "the sandbox did not start in time").
-		WithHint("the machine is busy: run it again in a moment; if that does not help, run `sandpiper doctor`")
+// startProcess starts the process backend.
+func startProcess(_ context.Context, c *config.Config, common sandbox.Config) (sandbox.Backend, error) {
+	return process.New(process.Config{Config: common, OwnNamespaces: c.Namespaces == "own", Epoll: c.Epoll})
 }
 
 // checkBackends fails if a sandbox in use needs a program that this machine does not have: that is no
@@ -130,17 +92,14 @@ func (d sandboxes) checkBackends(ctx context.Context) error {
 		return nil
 	}
 	used := d.cfg.SandboxesInUse()
-	for _, s := range slices.Sorted(maps.Keys(used)) {
-		var err error
-		switch s {
-		case policy.GVisor:
-			err = gvisor.Check(ctx, gvisor.Config{Runsc: d.cfg.Runsc, State: dataDir(d.cfg.DataDir).sub("run")})
-		case policy.MicroVM:
-			err = microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
+	for _, s := range slices.SortedFunc(maps.Keys(used), byName) {
+		kind, err := backendOf(d.cfg.Features, s)
+		if err == nil && kind.Check != nil {
+			err = kind.Check(ctx, &d.cfg.Config, sandbox.Config{State: dataDir(d.cfg.DataDir).sub("run")})
 		}
 		switch {
 		case err != nil && s == d.cfg.Sandbox():
-			return orProcess(err, d.cfg.MicroVM.SeedSetting)
+			return err
 		case err != nil:
 			return fault.Wrap(fault.KindOf(err), err, "%s: %s", used[s], fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
@@ -153,7 +112,7 @@ func (d sandboxes) checkBackends(ctx context.Context) error {
 func (d reloader) checkReloadedSandboxes(c *config.Config) error {
 	started := d.cfg.SandboxesInUse()
 	used := c.SandboxesInUse()
-	for _, s := range slices.Sorted(maps.Keys(used)) {
+	for _, s := range slices.SortedFunc(maps.Keys(used), byName) {
 		if _, ok := started[s]; !ok {
 			return fault.New(fault.Unavailable, "%s selects the sandbox %s, which nothing used when Sandpiper started", used[s], s).
 				WithHint("restart Sandpiper")
@@ -161,6 +120,8 @@ func (d reloader) checkReloadedSandboxes(c *config.Config) error {
 	}
 	return nil
 }
+
+func byName(a, b policy.Sandbox) int { return strings.Compare(a.Name, b.Name) }
 
 // install installs CPython and the packages if necessary.
 func (m backendMaker) install(ctx context.Context) (*installation, error) {
@@ -216,26 +177,20 @@ func (in *installation) release() error {
 	return errors.Join(in.layer.Close(), in.python.Close())
 }
 
-type processBackend struct {
-	*process.Backend
-	*installation
+// installedBackend is a backend with the files that it runs code with, which it releases when it is closed.
+type installedBackend struct {
+	sandbox.Backend
+	in *installation
 }
 
 // Close implements sandbox.Backend.
-func (b processBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
+func (b installedBackend) Close() error { return errors.Join(b.Backend.Close(), b.in.release()) }
 
-type gVisorBackend struct {
-	*gvisor.Backend
-	*installation
+// ability returns an optional ability of a backend.
+func ability[T any](b sandbox.Backend) (able T, ok bool) {
+	if in, installed := b.(installedBackend); installed {
+		b = in.Backend
+	}
+	able, ok = b.(T)
+	return able, ok
 }
-
-// Close implements sandbox.Backend.
-func (b gVisorBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
-
-type microVMBackend struct {
-	*microvm.Backend
-	*installation
-}
-
-// Close implements sandbox.Backend.
-func (b microVMBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }

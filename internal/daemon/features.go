@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -33,8 +34,17 @@ type Feature struct {
 	Restriction func(*config.Config) execution.Restriction
 	// Embedder returns what finds tools by their meaning, nil if it is not configured; one feature at most has it.
 	Embedder func(*config.Config, *slog.Logger) (Embedder, error)
+	// Backend is the kind of sandbox that Config.Sandbox names.
+	Backend Backend
 	// Start starts the feature once the parts of the core in Core are open.
 	Start func(Core) (Part, error)
+}
+
+// Backend is how the sandboxes of one kind are started. doctor prints the report of its sandbox.Prober.
+type Backend struct {
+	// Check reports what this machine lacks for Start, which it does not call; of a sandbox.Config it has State.
+	Check func(context.Context, *config.Config, sandbox.Config) error
+	Start func(context.Context, *config.Config, sandbox.Config) (sandbox.Backend, error)
 }
 
 // Embedder finds tools by their meaning, with a model. It calls the model first when its space is requested.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -60,7 +59,7 @@ func (b *layeredBackend) makeLocked(e config.Environment) *lazyBackend {
 		m.log = m.log.With("package_layer", e.Layer)
 	}
 	if len(b.config.SandboxesInUse()) > 1 {
-		m.log = m.log.With("sandbox", string(e.Sandbox))
+		m.log = m.log.With("sandbox", e.Sandbox.Name)
 	}
 	b.all[e] = newLazyBackend(m.make)
 	return b.all[e]
@@ -86,7 +85,7 @@ func (b *layeredBackend) find(e config.Environment) (*lazyBackend, error) {
 		l = b.makeLocked(e)
 	}
 	if l == nil { // weaker isolation, or other packages, would be worse than none
-		return nil, fault.New(fault.Unavailable, "the sandbox %.40q with the package layer %.40q is not available", string(e.Sandbox), e.Layer)
+		return nil, fault.New(fault.Unavailable, "the sandbox %.40q with the package layer %.40q is not available", e.Sandbox.Name, e.Layer)
 	}
 	return l, nil
 }
@@ -94,12 +93,12 @@ func (b *layeredBackend) find(e config.Environment) (*lazyBackend, error) {
 // Open implements sandbox.Backend.
 func (b *layeredBackend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	own := b.maker.cfg.Environment()
-	e := config.Environment{Sandbox: cmp.Or(policy.Sandbox(spec.Backend), own.Sandbox), Layer: cmp.Or(spec.PackageLayer, own.Layer)}
-	l, err := b.find(e)
+	kind := config.SandboxNamed(&b.maker.cfg.Config, cmp.Or(spec.Backend, own.Sandbox.Name))
+	l, err := b.find(config.Environment{Sandbox: kind, Layer: cmp.Or(spec.PackageLayer, own.Layer)})
 	if err != nil {
 		return nil, err
 	}
-	spec.Backend, spec.PackageLayer = string(e.Sandbox), ""
+	spec.Backend, spec.PackageLayer = kind.Name, ""
 	return l.Open(ctx, spec)
 }
 

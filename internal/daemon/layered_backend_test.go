@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -49,7 +50,8 @@ tiers: {hard: {sandbox: {backend: gvisor}}, soft: {sandbox: {package_layer: scie
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Sources{Dir: dir, File: file, Environ: []string{"HOME=" + dir}})
+	kind := config.Section{Sandbox: config.Sandbox{Sandbox: policy.Sandbox{Name: "gvisor", Strength: 2}}}
+	c, err := config.Load(config.Sources{Dir: dir, File: file, Environ: []string{"HOME=" + dir}, Features: []config.Section{kind}})
 	if err != nil {
 		t.Fatal(err)
 	}

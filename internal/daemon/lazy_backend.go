@@ -128,7 +128,7 @@ func (l *lazyBackend) replace(b sandbox.Backend) {
 // drain waits until the executions of a backend have ended, but not longer than
 // drainTime.
 func drain(ctx context.Context, b sandbox.Backend) {
-	if d, ok := b.(interface{ Drain(context.Context) }); ok {
+	if d, ok := ability[interface{ Drain(context.Context) }](b); ok {
 		ctx, cancel := context.WithTimeout(ctx, drainTime)
 		defer cancel()
 		d.Drain(ctx)
@@ -144,7 +144,7 @@ func (l *lazyBackend) Probe(ctx context.Context) sandbox.Report {
 			Name: "backend", State: "failed", Required: true, Detail: err.Error(), Remedy: fault.Hint(err), // with the cause: the report is for the operator
 		}}}
 	}
-	if p, ok := b.(sandbox.Prober); ok {
+	if p, ok := ability[sandbox.Prober](b); ok {
 		return p.Probe(ctx)
 	}
 	return sandbox.Report{Working: true}

@@ -22,7 +22,7 @@ func (d sandboxes) probe(ctx context.Context, e config.Environment) (r sandbox.R
 	if l, err := d.backend.find(e); err == nil { // else the daemon is closed
 		r = l.Probe(ctx)
 	}
-	r.Backend = cmp.Or(r.Backend, string(e.Sandbox)) // one that does not start does not name itself
+	r.Backend = cmp.Or(r.Backend, e.Sandbox.Name) // one that does not start does not name itself
 	return r
 }
 
@@ -52,5 +52,5 @@ func (d sandboxes) sandbox(ctx context.Context, id tenant.ID) (string, error) {
 	if err == nil {
 		_, err = l.wait(ctx)
 	}
-	return string(e.Sandbox), err
+	return e.Sandbox.Name, err
 }

@@ -31,7 +31,7 @@ type executor struct {
 	step *sessions.Step // nil without a session, or before its turn has come
 	slot *queue.Slot
 	gate *redact.Gate // nil before the sandbox is open
-	// sandbox is the kind of the open sandbox; "" before.
+	// sandbox is the kind of the open sandbox; zero before.
 	sandbox policy.Sandbox
 
 	// What the tenant may do; the execution keeps it when another configuration is loaded.

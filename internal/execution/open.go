@@ -26,7 +26,7 @@ func newSandbox(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 		Owner:        e.home.ID().String(),
 		UID:          e.home.UID(),
 		Mounts:       mounts(wait, e),
-		Backend:      string(kind),
+		Backend:      kind.Name,
 		PackageLayer: e.settings.PackageLayer,
 		Limits:       sandboxLimits(e),
 	})

@@ -22,6 +22,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
+var (
+	gvisor  = policy.Sandbox{Name: "gvisor", Strength: 2}
+	microvm = policy.Sandbox{Name: "microvm", Strength: 3}
+)
+
 // kinds is a backend that records the kinds of the sandboxes that it opened, and the errors of host
 // calls, which the code of a fake sandbox cannot show.
 type kinds struct {
@@ -86,10 +91,10 @@ func newIsolated(t *testing.T, h *home.Home) *isolated {
 			t.Fatal(err)
 		}
 	}
-	rules, err := policy.New(policy.Config{Rules: []policy.Rule{
-		{Scope: policy.Scope{Server: "crm"}, Sandbox: policy.GVisor},
-		{Scope: policy.Scope{Server: "odd-name.2"}, Sandbox: policy.GVisor},
-		{Scope: policy.Scope{Server: "vm"}, Sandbox: policy.MicroVM},
+	rules, err := policy.New(policy.Config{Sandboxes: []policy.Sandbox{gvisor, microvm}, Rules: []policy.Rule{
+		{Scope: policy.Scope{Server: "crm"}, Sandbox: "gvisor"},
+		{Scope: policy.Scope{Server: "odd-name.2"}, Sandbox: "gvisor"},
+		{Scope: policy.Scope{Server: "vm"}, Sandbox: "microvm"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -124,24 +129,28 @@ func (s *isolated) took() string {
 
 func TestCodeRunsInTheSandboxOfTheServersThatItNames(t *testing.T) {
 	s := newIsolated(t, newHome(t, "a"))
-	for _, tc := range []struct{ code, vars, own, want string }{
-		{"# from servers import crm", "", "process", "gvisor"},
-		{"# import servers.crm as c", "", "process", "gvisor"},
-		{"# call_tool('odd-name.2', 'find')", "", "process", "gvisor"},
-		{"# from servers.odd_name_2 import find", "", "process", "gvisor"},
-		{"# call_tool(server, 'find')", `{"server": "crm"}`, "process", "gvisor"},
-		{"# call_tool(server, 'find')", `{"server": {"name": "crm"}, "n": 5}`, "process", "process"},
-		{"# from servers import crm, vm", "", "process", "microvm"},
-		{"# from servers import vm", "", "gvisor", "microvm"},
-		{"# from servers import crm", "", "gvisor", "gvisor"},
-		{"# from servers import crm", "", "microvm", "microvm"}, // which is at least a second kernel
-		{"# from servers import plain", "", "process", "process"},
-		{"# from servers import plain", "", "microvm", "microvm"},
-		{"# from servers import crmx, x_crm", "", "process", "process"},
-		{"# crm without a server", "", "process", "process"},
-		{"# from servers import odd", "", "process", "process"},
+	for _, tc := range []struct {
+		code, vars string
+		own        policy.Sandbox
+		want       string
+	}{
+		{"# from servers import crm", "", policy.Process, "gvisor"},
+		{"# import servers.crm as c", "", policy.Process, "gvisor"},
+		{"# call_tool('odd-name.2', 'find')", "", policy.Process, "gvisor"},
+		{"# from servers.odd_name_2 import find", "", policy.Process, "gvisor"},
+		{"# call_tool(server, 'find')", `{"server": "crm"}`, policy.Process, "gvisor"},
+		{"# call_tool(server, 'find')", `{"server": {"name": "crm"}, "n": 5}`, policy.Process, "process"},
+		{"# from servers import crm, vm", "", policy.Process, "microvm"},
+		{"# from servers import vm", "", gvisor, "microvm"},
+		{"# from servers import crm", "", gvisor, "gvisor"},
+		{"# from servers import crm", "", microvm, "microvm"}, // which is at least a second kernel
+		{"# from servers import plain", "", policy.Process, "process"},
+		{"# from servers import plain", "", microvm, "microvm"},
+		{"# from servers import crmx, x_crm", "", policy.Process, "process"},
+		{"# crm without a server", "", policy.Process, "process"},
+		{"# from servers import odd", "", policy.Process, "process"},
 	} {
-		s.own = policy.Sandbox(tc.own)
+		s.own = tc.own
 		if r := done(t, s.start(t, t.Context(), s.home, execution.Request{Code: tc.code, Vars: json.RawMessage(tc.vars)})); !r.Success() {
 			t.Errorf("%s: %+v", tc.code, r)
 		}
@@ -189,7 +198,7 @@ func TestHiddenCallIsRefused(t *testing.T) {
 	if s.called != 0 {
 		t.Errorf("%d calls were made", s.called)
 	}
-	s.own = policy.GVisor
+	s.own = gvisor
 	if r := s.run(t, s.home, "hidden"); !r.Success() || s.called != 1 {
 		t.Errorf("in gvisor: %+v", r)
 	}
@@ -219,7 +228,7 @@ func TestSessionIsNotMovedToAnotherSandbox(t *testing.T) {
 		}
 	}
 	// The operator selects a stronger sandbox for the tenant: the session has a fresh interpreter, and says so.
-	s.own = policy.GVisor
+	s.own = gvisor
 	r := s.call(t, s.home, "weak", "set y 1")
 	if r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "the operator has changed the settings") || s.took() != "gvisor" {
 		t.Errorf("%+v", r.Session)
@@ -235,7 +244,7 @@ func TestSessionIsNotMovedToAnotherSandbox(t *testing.T) {
 func TestRebuiltSessionHasTheRequiredSandbox(t *testing.T) {
 	h := newHome(t, "a")
 	first := newIsolated(t, h)
-	first.own = policy.GVisor
+	first.own = gvisor
 	first.call(t, h, "one", "set x 5")
 	first.call(t, h, "one", callFind)
 	first.Close(t.Context())

@@ -210,7 +210,7 @@ type Settings struct {
 	WorkspaceFiles int64          // files and directories; 0 means no limit
 	OutputBytes    int64          // output of an execution; 0 means 64 MiB
 	Interpreters   int            // live interpreters; 0 means 8
-	Sandbox        policy.Sandbox // in which code runs, unless policy requires a stronger one; "" means Process
+	Sandbox        policy.Sandbox // in which code runs, unless policy requires a stronger one; zero means Process
 	PackageLayer   string         // see sandbox.Spec
 	Network        bool           // code may send requests, by tools of the server network
 }

@@ -18,7 +18,7 @@ type RuleResult struct {
 	Rule     string  `json:"rule"`
 	At       string  `json:"at,omitempty"`
 	Decision Verdict `json:"decision,omitempty"`
-	Sandbox  Sandbox `json:"sandbox,omitempty"` // that the rule requires
+	Sandbox  string  `json:"sandbox,omitempty"` // that the rule requires
 	Fits     string  `json:"fits"`              // yes, no, or unsure
 	Why      string  `json:"why,omitempty"`
 }
@@ -57,7 +57,7 @@ func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	if required.Sandbox != "" {
+	if required.Sandbox != (Sandbox{}) {
 		x.Requires = &required
 	}
 	if x.Verdict != Block {

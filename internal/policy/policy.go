@@ -69,9 +69,11 @@ type Config struct {
 	// Default is the verdict if no rule matches; "" means Ask for tools marked
 	// destructive and Allow for all others.
 	Default Verdict `key:"default" allow:"allow ask block" project:"done"`
+	// Sandboxes are those that rules may require.
+	Sandboxes []Sandbox
 	// Project is the policy of a project's file; nil means none. Each call is judged
 	// by both policies, and the stricter decision counts. Its Default "" means Allow,
-	// and its own Project is ignored.
+	// and its own Project and Sandboxes are ignored.
 	Project *Config
 }
 
@@ -101,6 +103,7 @@ func New(cfg Config) (*Policy, error) {
 		return p, nil
 	}
 	project := *cfg.Project
+	project.Sandboxes = cfg.Sandboxes
 	if project.Default == "" {
 		project.Default = Allow
 	}
@@ -121,7 +124,7 @@ func (p *Policy) compile() error {
 		return fault.New(fault.Invalid, "the default of the policy is %.40q: use allow, ask or block", p.cfg.Default)
 	}
 	for i, r := range p.cfg.Rules {
-		one, err := r.compile(i)
+		one, err := r.compile(i, p.cfg.Sandboxes)
 		if err != nil {
 			return err
 		}

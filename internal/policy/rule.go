@@ -18,7 +18,7 @@ type Rule struct {
 	Scope
 	When     string  `key:"when,nonempty"`    // a condition in CEL; "" means always
 	Decision Verdict `key:"decision"`         // "" if there is a Sandbox: then the rule decides nothing
-	Sandbox  Sandbox `key:"sandbox,nonempty"` // in which code must run to make the calls: GVisor or MicroVM; "" means any
+	Sandbox  string  `key:"sandbox,nonempty"` // in which code must run to make the calls, of Config.Sandboxes; "" means any
 	Reason   string  `key:"reason"`           // for the caller; may be ""
 	At       string  `key:"@"`                // file and line, for messages
 }
@@ -45,10 +45,11 @@ const (
 // rule is a compiled Rule.
 type rule struct {
 	Rule
-	index int // in the Config, from 0
-	label string
-	scope scope
-	when  *condition
+	index   int // in the Config, from 0
+	label   string
+	sandbox Sandbox
+	scope   scope
+	when    *condition
 }
 
 // scope is a compiled Scope.
@@ -57,7 +58,7 @@ type scope struct {
 	server         *glob.Pattern
 }
 
-func (r Rule) compile(index int) (*rule, error) {
+func (r Rule) compile(index int, sandboxes []Sandbox) (*rule, error) {
 	number := "rule " + strconv.Itoa(index+1)
 	c := &rule{Rule: r, index: index, label: number}
 	err := checkName(r.Name)
@@ -69,7 +70,7 @@ func (r Rule) compile(index int) (*rule, error) {
 		err = invalidVerdict(r.Decision)
 	}
 	if err == nil {
-		err = r.checkSandbox()
+		c.sandbox, err = sandboxNamed(r.Sandbox, sandboxes)
 	}
 	if err == nil {
 		c.scope, err = r.Scope.compile()

@@ -3,30 +3,9 @@ package policy
 import (
 	"context"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
 )
-
-// Sandbox is a kind of sandbox that code runs in, named as in the configuration.
-type Sandbox string
-
-// The kinds of sandboxes, the weakest first.
-const (
-	Process Sandbox = "process" // on the host's kernel
-	GVisor  Sandbox = "gvisor"  // on a second kernel
-	MicroVM Sandbox = "microvm" // on a second kernel, in a virtual machine
-	// NoCode is for calls that no code makes: those of a client, or of an approved plan.
-	NoCode Sandbox = "none"
-)
-
-// strengths orders the kinds of sandboxes. gVisor and virtual machines isolate differently; a rule
-// asks for at least a second kernel, which a virtual machine has, or for a virtual machine.
-var strengths = map[Sandbox]int{Process: 1, GVisor: 2, MicroVM: 3, NoCode: 4}
-
-// Satisfies reports whether code in s may do what requires another sandbox; "" requires none. The
-// zero Sandbox satisfies no other.
-func (s Sandbox) Satisfies(required Sandbox) bool { return strengths[s] >= strengths[required] }
 
 // Requirement is the sandbox that rules require of code. The zero value requires none.
 type Requirement struct {
@@ -51,16 +30,7 @@ func (r Requirement) Stronger(other Requirement) Requirement {
 	return other
 }
 
-func (r *rule) requirement() Requirement { return Requirement{r.Sandbox, r.label, r.Reason} }
-
-// checkSandbox rejects a sandbox that a rule cannot require.
-func (r Rule) checkSandbox() error {
-	switch r.Sandbox {
-	case "", GVisor, MicroVM:
-		return nil
-	}
-	return fault.New(fault.Invalid, "requires the sandbox %.40q; it must be gvisor or microvm", string(r.Sandbox))
-}
+func (r *rule) requirement() Requirement { return Requirement{r.sandbox, r.label, r.Reason} }
 
 // RequiresSandbox reports whether any rule requires a sandbox.
 func (p *Policy) RequiresSandbox() bool {

@@ -10,8 +10,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
+var (
+	gvisor  = policy.Sandbox{Name: "gvisor", Strength: 2}
+	microvm = policy.Sandbox{Name: "microvm", Strength: 3}
+)
+
 func TestOrderOfSandboxes(t *testing.T) {
-	kinds := []policy.Sandbox{"", policy.Process, policy.GVisor, policy.MicroVM, policy.NoCode}
+	kinds := []policy.Sandbox{{}, policy.Process, gvisor, microvm, policy.NoCode}
 	for i, has := range kinds {
 		for j, required := range kinds {
 			if has.Satisfies(required) != (i >= j) {
@@ -19,18 +24,18 @@ func TestOrderOfSandboxes(t *testing.T) {
 			}
 		}
 	}
-	if policy.Sandbox("wasm").Satisfies(policy.Process) {
+	if (policy.Sandbox{Name: "wasm"}).Satisfies(policy.Process) {
 		t.Error("an unknown sandbox satisfies a requirement")
 	}
 }
 
 // isolating requires sandboxes of some calls. Its rules are in an order in which others decide first.
-var isolating = policy.Config{Rules: []policy.Rule{
+var isolating = policy.Config{Sandboxes: []policy.Sandbox{gvisor, microvm}, Rules: []policy.Rule{
 	{Scope: policy.Scope{Tools: []string{"bank.get_*"}}, Decision: policy.Allow},
-	{Name: "money", Scope: policy.Scope{Server: "bank"}, Sandbox: policy.GVisor, Reason: "it is money"},
-	{Scope: policy.Scope{Tools: []string{"bank.pay"}}, When: "args.amount > 1000", Sandbox: policy.MicroVM, Decision: policy.Ask},
-	{Scope: policy.Scope{Tools: []string{"mail.send"}, Tenants: []string{"acme"}}, Sandbox: policy.GVisor},
-	{When: "tool.server == 'dns'", Sandbox: policy.GVisor},
+	{Name: "money", Scope: policy.Scope{Server: "bank"}, Sandbox: "gvisor", Reason: "it is money"},
+	{Scope: policy.Scope{Tools: []string{"bank.pay"}}, When: "args.amount > 1000", Sandbox: "microvm", Decision: policy.Ask},
+	{Scope: policy.Scope{Tools: []string{"mail.send"}, Tenants: []string{"acme"}}, Sandbox: "gvisor"},
+	{When: "tool.server == 'dns'", Sandbox: "gvisor"},
 	{Scope: policy.Scope{Tools: []string{"bank.get_*"}}, Decision: policy.Block},
 }}
 
@@ -59,7 +64,7 @@ func TestStrongestSandboxIsRequired(t *testing.T) {
 		{call("dns", "look_up", `{}`), "gvisor", "rule 5", "allow default"},
 	} {
 		r, err := p.Requires(t.Context(), tc.call)
-		if err != nil || string(r.Sandbox) != tc.required || r.Rule != tc.rule {
+		if err != nil || r.Sandbox.Name != tc.required || r.Rule != tc.rule {
 			t.Errorf("%s %s: %+v, %v", tc.call.Ref, tc.call.Args, r, err)
 		}
 		if got := decide(t, p, tc.call); got != tc.decision {
@@ -73,11 +78,11 @@ func TestStrongestSandboxIsRequired(t *testing.T) {
 		t.Errorf("arguments that cannot be decoded require %+v", r)
 	}
 	for server, want := range map[string]string{"bank": "microvm", "mail": "", "dns": "gvisor", "ban": "", "": ""} {
-		if r := p.MayRequire(tenant.Local, server); string(r.Sandbox) != want {
+		if r := p.MayRequire(tenant.Local, server); r.Sandbox.Name != want {
 			t.Errorf("%s may require %+v", server, r)
 		}
 	}
-	if r := p.MayRequire(acme, "mail"); r.Sandbox != policy.GVisor {
+	if r := p.MayRequire(acme, "mail"); r.Sandbox != gvisor {
 		t.Errorf("mail may require %+v of acme", r)
 	}
 	if !p.RequiresSandbox() || policy.Default().RequiresSandbox() {
@@ -87,7 +92,7 @@ func TestStrongestSandboxIsRequired(t *testing.T) {
 
 func TestProjectCanOnlyRequireMore(t *testing.T) {
 	project := policy.Config{Rules: []policy.Rule{
-		{Scope: policy.Scope{Server: "bank"}, Sandbox: policy.MicroVM},
+		{Scope: policy.Scope{Server: "bank"}, Sandbox: "microvm"},
 		{Scope: policy.Scope{Server: "dns"}, Decision: policy.Allow},
 	}}
 	cfg := isolating
@@ -96,11 +101,11 @@ func TestProjectCanOnlyRequireMore(t *testing.T) {
 	for server, want := range map[string]string{"bank": "microvm project rule 1", "dns": "gvisor rule 5", "mail": " "} {
 		r, err := p.Requires(t.Context(), call(server, "x", `{}`))
 		may := p.MayRequire(tenant.Local, server)
-		if err != nil || string(r.Sandbox)+" "+r.Rule != want || may.Sandbox != r.Sandbox && server != "bank" {
+		if err != nil || r.Sandbox.Name+" "+r.Rule != want || may.Sandbox != r.Sandbox && server != "bank" {
 			t.Errorf("%s: %+v, %+v, %v", server, r, may, err)
 		}
 	}
-	if p := open(t, policy.Config{Project: &project}); !p.RequiresSandbox() || p.MayRequire(tenant.Local, "bank").Sandbox != policy.MicroVM {
+	if p := open(t, policy.Config{Project: &project, Sandboxes: isolating.Sandboxes}); !p.RequiresSandbox() || p.MayRequire(tenant.Local, "bank").Sandbox != microvm {
 		t.Error("the rules of a project alone have no effect")
 	}
 }
@@ -112,12 +117,15 @@ func TestSandboxOfRuleIsChecked(t *testing.T) {
 	}{
 		{policy.Rule{Sandbox: "process"}, `rule 1 of the policy requires the sandbox "process"; it must be gvisor or microvm`},
 		{policy.Rule{Sandbox: "wasm", Decision: policy.Allow}, `requires the sandbox "wasm"`},
-		{policy.Rule{Sandbox: policy.GVisor, Decision: "deny"}, `has the decision "deny"`},
+		{policy.Rule{Sandbox: "gvisor", Decision: "deny"}, `has the decision "deny"`},
 		{policy.Rule{}, "has no decision"},
 	} {
-		if _, err := policy.New(policy.Config{Rules: []policy.Rule{tc.rule}}); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), tc.want) {
+		if _, err := policy.New(policy.Config{Rules: []policy.Rule{tc.rule}, Sandboxes: isolating.Sandboxes}); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), tc.want) {
 			t.Errorf("%+v: %v", tc.rule, err)
 		}
+	}
+	if _, err := policy.New(policy.Config{Rules: []policy.Rule{{Sandbox: "gvisor"}}}); !strings.Contains(fault.Message(err), `requires the sandbox "gvisor", which this program does not have`) {
+		t.Error(err)
 	}
 }
 
@@ -139,11 +147,11 @@ func TestExplanationShowsRequiredSandbox(t *testing.T) {
 }
 
 func TestFindingsOfRulesWithSandboxes(t *testing.T) {
-	p := open(t, policy.Config{Rules: []policy.Rule{
-		{Scope: policy.Scope{Server: "bank"}, Sandbox: policy.GVisor}, // decides nothing, so that it covers no rule
+	p := open(t, policy.Config{Sandboxes: isolating.Sandboxes, Rules: []policy.Rule{
+		{Scope: policy.Scope{Server: "bank"}, Sandbox: "gvisor"}, // decides nothing, so that it covers no rule
 		{Scope: policy.Scope{Server: "bank"}, Decision: policy.Block},
-		{Scope: policy.Scope{Tools: []string{"bank.pay"}}, Sandbox: policy.MicroVM, Decision: policy.Ask}, // its sandbox counts
-		{Scope: policy.Scope{Server: "bnak"}, Sandbox: policy.GVisor},
+		{Scope: policy.Scope{Tools: []string{"bank.pay"}}, Sandbox: "microvm", Decision: policy.Ask}, // its sandbox counts
+		{Scope: policy.Scope{Server: "bnak"}, Sandbox: "gvisor"},
 	}})
 	all := p.Findings(policy.Inventory{Servers: []string{"bank"}})
 	if len(all) != 1 || all[0].Rule != "rule 4" || !strings.Contains(all[0].Text, "names none of the configured servers") {

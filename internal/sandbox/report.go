@@ -4,9 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Backends make their reports with the following.
+// Backends make their errors and reports with the following.
+
+// NotNow returns the error of a backend that did not start. If it may start later on this machine, the error has no hint
+// to change the installation.
+func NotNow(err error) error {
+	if !fault.Inconclusive(err) {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, err, "the sandbox did not start in time").
+		WithHint("the machine is busy: run it again in a moment; if that does not help, run `sandpiper doctor`")
+}
 
 // Tested returns a required layer that is enforced if a test of it passed.
 func Tested(name string, passed bool, detail string, args ...any) Layer {

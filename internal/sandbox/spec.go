@@ -36,11 +36,16 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	return l
 }
 
-// Check returns an error if s has no owner or no workspace, or names a directory that is not
-// directly below a root.
-func (s Spec) Check() error {
-	if s.Owner == "" {
+// Check returns an error if s has no owner or no workspace, names a directory that is not
+// directly below a root, or is for another backend than the one with that name, which has one package layer.
+func (s Spec) Check(backend string) error {
+	switch {
+	case s.Owner == "":
 		return errors.New("sandbox: the spec has no owner")
+	case s.Backend != "" && s.Backend != backend:
+		return fmt.Errorf("sandbox: this backend is not %q", s.Backend)
+	case s.PackageLayer != "":
+		return fmt.Errorf("sandbox: this backend has no package layer %q", s.PackageLayer)
 	}
 	workspace := false
 	for _, m := range s.Mounts {

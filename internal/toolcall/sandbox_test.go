@@ -15,8 +15,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-var shadyInGVisor = policy.Config{Default: policy.Allow, Rules: []policy.Rule{
-	{Scope: policy.Scope{Server: "shady"}, Sandbox: policy.GVisor, Reason: "it is sensitive"},
+var (
+	gvisor  = policy.Sandbox{Name: "gvisor", Strength: 2}
+	microvm = policy.Sandbox{Name: "microvm", Strength: 3}
+)
+
+var shadyInGVisor = policy.Config{Sandboxes: []policy.Sandbox{gvisor}, Default: policy.Allow, Rules: []policy.Rule{
+	{Scope: policy.Scope{Server: "shady"}, Sandbox: "gvisor", Reason: "it is sensitive"},
 }}
 
 // in returns the caller of code in a sandbox.
@@ -26,8 +31,8 @@ func (r *rig) in(t *testing.T, s policy.Sandbox) tool.Caller {
 
 func TestCallsNeedTheRequiredSandbox(t *testing.T) {
 	r := policyRig(t, shadyInGVisor)
-	for _, s := range []policy.Sandbox{"", policy.Process, policy.GVisor, policy.MicroVM, policy.NoCode} {
-		weak := s == "" || s == policy.Process
+	for _, s := range []policy.Sandbox{{}, policy.Process, gvisor, microvm, policy.NoCode} {
+		weak := s == policy.Sandbox{} || s == policy.Process
 		_, err := r.in(t, s).Call(t.Context(), call("shady", "look", `{}`))
 		if weak != (fault.KindOf(err) == fault.Denied) || !weak && err != nil {
 			t.Errorf("in %q: %v", s, err)
@@ -64,7 +69,7 @@ func TestCallsNeedTheRequiredSandbox(t *testing.T) {
 // A dry run adds no call to its plan that the code may not make.
 func TestPlannedCallsNeedTheRequiredSandbox(t *testing.T) {
 	r, plan := policyRig(t, shadyInGVisor), &toolcall.Plan{}
-	for s, planned := range map[policy.Sandbox]int{policy.Process: 0, policy.GVisor: 1} {
+	for s, planned := range map[policy.Sandbox]int{policy.Process: 0, gvisor: 1} {
 		res, err := r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Plan: plan, Sandbox: s}).Call(t.Context(), call("shady", "drop", `{}`))
 		if res.Planned != planned || (err == nil) != (planned == 1) {
 			t.Errorf("in %s: planned %d, %v", s, res.Planned, err)
@@ -73,10 +78,10 @@ func TestPlannedCallsNeedTheRequiredSandbox(t *testing.T) {
 }
 
 func TestRequestsNeedTheRequiredSandbox(t *testing.T) {
-	r := policyRig(t, policy.Config{Rules: []policy.Rule{
-		{Scope: policy.Scope{Tools: []string{"crm.resources/*"}}, When: "!has(args.uri) || args.uri.startsWith('secret:')", Sandbox: policy.GVisor},
+	r := policyRig(t, policy.Config{Sandboxes: []policy.Sandbox{gvisor}, Rules: []policy.Rule{
+		{Scope: policy.Scope{Tools: []string{"crm.resources/*"}}, When: "!has(args.uri) || args.uri.startsWith('secret:')", Sandbox: "gvisor"},
 	}})
-	for s, weak := range map[policy.Sandbox]bool{policy.Process: true, policy.MicroVM: false} {
+	for s, weak := range map[policy.Sandbox]bool{policy.Process: true, microvm: false} {
 		a := r.stack.Requester(toolcall.Owner{Home: r.home, Sandbox: s}, "exec_1", "")
 		for _, tc := range []struct {
 			server, tool string
@@ -100,7 +105,7 @@ func TestRequestsNeedTheRequiredSandbox(t *testing.T) {
 // Code that is resumed in a weaker sandbox does not get the answers that it received in a stronger one.
 func TestRecordedAnswersNeedTheRequiredSandbox(t *testing.T) {
 	c := newRestarts(t)
-	rules, err := policy.New(policy.Config{Rules: []policy.Rule{{Scope: policy.Scope{Server: "crm"}, Sandbox: policy.GVisor}}})
+	rules, err := policy.New(policy.Config{Sandboxes: []policy.Sandbox{gvisor}, Rules: []policy.Rule{{Scope: policy.Scope{Server: "crm"}, Sandbox: "gvisor"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +115,7 @@ func TestRecordedAnswersNeedTheRequiredSandbox(t *testing.T) {
 		return c.stack.For(toolcall.Owner{Home: c.home, Gate: open(t), Run: record, Sandbox: s})
 	}
 	send := call("crm", "send", `{"to": "ann"}`)
-	if _, err := in(policy.GVisor).Call(t.Context(), send); err != nil {
+	if _, err := in(gvisor).Call(t.Context(), send); err != nil {
 		t.Fatal(err)
 	}
 	c.start(t)
@@ -121,7 +126,7 @@ func TestRecordedAnswersNeedTheRequiredSandbox(t *testing.T) {
 	if res, err := in(policy.Process).Call(t.Context(), send); fault.KindOf(err) != fault.Denied || len(res.Parts) > 0 {
 		t.Errorf("in process: %+v, %v", res, err)
 	}
-	if res, err := in(policy.GVisor).Call(t.Context(), send); err != nil || res.Text() != `{"id": 5}` || len(c.calls) > 0 {
+	if res, err := in(gvisor).Call(t.Context(), send); err != nil || res.Text() != `{"id": 5}` || len(c.calls) > 0 {
 		t.Errorf("in gvisor: %+v, %v, %d calls", res, err, len(c.calls))
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
@@ -20,7 +22,9 @@ func Features() []feature.Feature {
 		bench.Feature(),
 		embedding.Feature(),
 		form.Feature(),
+		gvisor.Feature(),
 		importer.Feature(),
+		microvm.Feature(),
 		openapi.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),

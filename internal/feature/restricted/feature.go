@@ -21,11 +21,12 @@ type Settings struct {
 }
 
 // Loaded leaves out modules that were not generated: they could give code any module.
-func (s *Settings) Loaded(c *config.Config) {
+func (s *Settings) Loaded(c *config.Config) error {
 	if s.Restricted && c.ServersDir != "" {
 		c.ServersDir = ""
 		c.Warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
 	}
+	return nil
 }
 
 // Feature returns the feature: the key sandbox.restricted.

@@ -63,7 +63,7 @@ func start(t *testing.T, dir string, change func(*process.Config)) *process.Back
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := process.Config{
+	cfg := process.Config{Config: sandbox.Config{
 		Python:    in.Dir(),
 		Libraries: libraries,
 		State:     filepath.Join(dir, "state"),
@@ -72,7 +72,7 @@ func start(t *testing.T, dir string, change func(*process.Config)) *process.Back
 			u, err := workspace.Measure(ctx, dir)
 			return u.Bytes, u.Files + u.Dirs, err
 		},
-	}
+	}}
 	if change != nil {
 		change(&cfg)
 	}

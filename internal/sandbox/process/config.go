@@ -1,8 +1,6 @@
 package process
 
 import (
-	"context"
-	"log/slog"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -10,39 +8,9 @@ import (
 
 // Config of a process backend.
 type Config struct {
-	// Python is the directory of the interpreter. It contains bin/, lib/ and the
-	// package sandpiper of internal/sandbox/worker/python. Required.
-	Python string
-	// Libraries are the files of the host's C library that the interpreter
-	// needs: path on the host to path inside. Required.
-	Libraries map[string]string
-	// Packages is a directory of packages that code may import, mounted read-only
-	// at /packages; "" means none.
-	Packages string
-	// Intact reports whether Python and Packages are unchanged since installation.
-	// With thorough it checks every file. If it returns false, Open and the affected
-	// Run fail with sandbox.ErrDamaged. Nil disables the check.
-	Intact func(thorough bool) bool
-	// Preload lists modules that a zygote imports before it forks. A module that
-	// fails, hangs, crashes, starts threads or maps shared memory is skipped with a warning.
-	// Module code has the privileges of a worker, which are checked from outside; nil
-	// means none.
-	Preload []string
-	// Roots are the directories that mounts may name, by key. Only the keeper
-	// sees them. Required for "workspaces".
-	Roots map[string]string
-	// State is a directory in which the backend holds a lock file while it runs.
-	// A later backend uses it to find the remains of daemons that died. Required.
-	State string
-	// Defaults for limits that a Spec leaves at zero; zero fields mean 500 MiB,
-	// 128 processes, 256 open files, 1 GiB per file, 600 s of CPU, 64 MiB of result.
-	Defaults sandbox.Limits
-	// Usage measures a directory below a root: bytes on disk and number of names.
-	// With an error it returns a lower bound. Nil disables the limits on workspaces.
-	Usage func(ctx context.Context, dir string) (bytes, files int64, err error)
-	// Reserve is the free disk space below which code that adds to its workspace is
-	// killed; 0 means none.
-	Reserve int64
+	// In Config, a module of Preload that fails, hangs, crashes, starts threads or maps shared memory is skipped with
+	// a warning. Its code has the privileges of a worker, which are checked from outside. Only the keeper sees Roots.
+	sandbox.Config
 	// IdleWorkers is the number of unbound workers to keep; 0 means 2.
 	IdleWorkers int
 	// BoundWorkers is the number of workers to bind in advance for each recently
@@ -58,8 +26,6 @@ type Config struct {
 	// Epoll allows epoll, which Polars and other libraries in Rust need. Its watches use memory of
 	// the kernel, which counts as that of the worker, and count against the limit of its host user.
 	Epoll bool
-	// Log receives events of keepers, zygotes and workers; nil discards.
-	Log *slog.Logger
 	// Disabled lists isolation layers to leave out, so that a test can prove that an
 	// attack succeeds without them: root, user, pid, mount, net, ipc, uts, cgroup,
 	// capabilities, no_new_privs, landlock, seccomp, rlimits, cgroups, noexec. It is
@@ -82,7 +48,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Defaults = c.Defaults.WithDefaults(sandbox.DefaultLimits())
+	c.Config = c.Config.WithDefaults()
 	for _, f := range []struct {
 		field *int
 		value int
@@ -98,9 +64,6 @@ func (c Config) withDefaults() Config {
 		if *timeout == 0 {
 			*timeout = 30 * time.Second
 		}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

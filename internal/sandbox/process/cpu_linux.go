@@ -16,10 +16,14 @@ func (w *process) cpuTime() time.Duration {
 	if used, ok := w.group.cpuTime(); ok {
 		return used
 	}
-	pid := w.hostPID()
-	if pid <= 0 {
-		return 0
+	if pid := w.hostPID(); pid > 0 {
+		return CPUTime(pid)
 	}
+	return 0
+}
+
+// CPUTime returns the CPU time of a process, of its descendants, and of those that these have waited for.
+func CPUTime(pid int) time.Duration {
 	var ticks int64
 	for _, p := range descendants(pid, nil) {
 		ticks += ticksOf(p)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,14 +266,8 @@ func (b *Backend) Warm(spec sandbox.Spec) {
 }
 
 func (b *Backend) check(spec sandbox.Spec) error {
-	if err := spec.Check(); err != nil {
+	if err := spec.Check("process"); err != nil {
 		return err
-	}
-	if spec.Backend != "" && spec.Backend != "process" {
-		return fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
-	}
-	if spec.PackageLayer != "" { // all workers have the packages of the zygote
-		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
 	_, err := b.ids.tenant(spec.UID)
 	return err

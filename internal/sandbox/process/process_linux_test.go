@@ -40,8 +40,10 @@ func newHost(t testing.TB) *host {
 		t.Fatal(err)
 	}
 	h := &host{t: t, roots: t.TempDir()}
-	h.cfg = Config{Python: in.Dir(), Libraries: libs, State: filepath.Join(h.roots, "state"),
-		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage}
+	h.cfg = Config{Config: sandbox.Config{
+		Python: in.Dir(), Libraries: libs, State: filepath.Join(h.roots, "state"),
+		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage,
+	}}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -72,10 +72,10 @@ func newHost(t testing.TB) *host {
 		t.Fatal(err)
 	}
 	h := &host{t: t, roots: t.TempDir()}
-	h.cfg = Config{
-		Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Python: in.Dir(), Libraries: libs,
+	h.cfg = Config{Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Config: sandbox.Config{
+		Python: in.Dir(), Libraries: libs,
 		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	}
+	}}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +167,17 @@ func TestRunInVirtualMachine(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(h.cfg.Roots["workspaces"], "a", "f")); string(got) != "from the guest" {
 		t.Errorf("the workspace has %q %v", got, err)
+	}
+	meter := s.(sandbox.Meter)
+	used := func(code string) time.Duration {
+		before := meter.CPUTime()
+		run(code)
+		return meter.CPUTime() - before
+	}
+	// On a busy host, the guest takes the time in which it waits for a processor as used.
+	waits, computes := used("import time; time.sleep(1)"), used("import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass")
+	if t.Logf("%s of processor time while code waits for a second, %s while it computes", waits, computes); computes < 50*time.Millisecond || waits >= computes {
+		t.Errorf("code that waits has used %s, and code that computes %s", waits, computes)
 	}
 	f := s.(sandbox.Freezer)
 	if err := errors.Join(f.Freeze(), f.Freeze(), f.Thaw(), f.Thaw()); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -155,7 +154,7 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 // Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
-	if err := b.check(spec); err != nil {
+	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
 	if !b.integrity.Intact(false) {
@@ -180,20 +179,14 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 // Warm starts sandboxes for spec before its first Open.
 func (b *Backend) Warm(spec sandbox.Spec) {
 	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
-	if b.check(spec) == nil {
+	if checkSpec(spec) == nil {
 		b.pool.warm(spec)
 	}
 }
 
-func (b *Backend) check(spec sandbox.Spec) error {
-	if err := spec.Check(); err != nil {
+func checkSpec(spec sandbox.Spec) error {
+	if err := spec.Check(name); err != nil {
 		return err
-	}
-	if spec.Backend != "" && spec.Backend != "gvisor" {
-		return fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
-	}
-	if spec.PackageLayer != "" { // all sandboxes have the packages of the backend
-		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
 	_, err := process.TenantUID(spec.UID)
 	return err

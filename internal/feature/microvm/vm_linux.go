@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm/launcher"
 )
 
 // vm is one guest and its processes.

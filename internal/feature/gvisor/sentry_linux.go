@@ -109,22 +109,7 @@ func (s *sentry) wait() {
 }
 
 // cpuTime returns the processor time that the sentry and the processes of the code have used.
-func (s *sentry) cpuTime() time.Duration {
-	var ticks int64
-	for _, pid := range process.Descendants(s.pid) {
-		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		_, rest, _ := bytes.Cut(stat, []byte(") "))
-		if f := strings.Fields(string(rest)); len(f) > 12 {
-			user, _ := strconv.ParseInt(f[11], 10, 64)
-			system, _ := strconv.ParseInt(f[12], 10, 64)
-			ticks += user + system
-		}
-	}
-	return time.Duration(ticks) * (time.Second / clockTicks)
-}
-
-// clockTicks is the unit of /proc/PID/stat, sysconf(_SC_CLK_TCK).
-const clockTicks = 100
+func (s *sentry) cpuTime() time.Duration { return process.CPUTime(s.pid) }
 
 func (s *sentry) close() {
 	if s != nil {

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm/launcher"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
@@ -299,14 +299,8 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 
 // check returns the uid of the tenant of a spec.
 func (b *Backend) check(spec sandbox.Spec) (int, error) {
-	if err := spec.Check(); err != nil {
+	if err := spec.Check(name); err != nil {
 		return 0, err
-	}
-	if spec.Backend != "" && spec.Backend != "microvm" {
-		return 0, fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
-	}
-	if spec.PackageLayer != "" { // all guests have the packages of the snapshot
-		return 0, fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
 	for _, m := range spec.Mounts {
 		if b.cfg.Roots[m.Root] == "" {
@@ -319,18 +313,18 @@ func (b *Backend) check(spec sandbox.Spec) (int, error) {
 	return process.TenantUID(spec.UID)
 }
 
-func (b *Backend) exports(spec sandbox.Spec) []launcher.Export {
+func exports(roots map[string]string, spec sandbox.Spec) []launcher.Export {
 	var list []launcher.Export
 	for _, m := range spec.Mounts {
-		list = append(list, launcher.Export{Root: b.cfg.Roots[m.Root], Name: m.Name, ReadOnly: m.ReadOnly})
+		list = append(list, launcher.Export{Root: roots[m.Root], Name: m.Name, ReadOnly: m.ReadOnly})
 	}
 	return list
 }
 
-// workspace returns the directory of /workspace on the host.
-func (b *Backend) workspace(spec sandbox.Spec) string {
+// workspaceDir returns the directory of /workspace on the host.
+func workspaceDir(roots map[string]string, spec sandbox.Spec) string {
 	i := slices.IndexFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Target == "/workspace" })
-	return filepath.Join(b.cfg.Roots[spec.Mounts[i].Root], spec.Mounts[i].Name)
+	return filepath.Join(roots[spec.Mounts[i].Root], spec.Mounts[i].Name)
 }
 
 // intact reports whether the snapshot still belongs to the programs on disk: another QEMU

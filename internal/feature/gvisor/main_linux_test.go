@@ -72,8 +72,10 @@ func newHost(t testing.TB) *host {
 	}
 	t.Cleanup(func() { os.RemoveAll(roots) })
 	h := &host{t: t, roots: roots}
-	h.cfg = Config{Runsc: runsc, Python: in.Dir(), Libraries: libs, State: filepath.Join(roots, "state"),
-		Roots: map[string]string{"workspaces": filepath.Join(roots, "workspaces")}, Usage: usage}
+	h.cfg = Config{Runsc: runsc, Config: sandbox.Config{
+		Python: in.Dir(), Libraries: libs, State: filepath.Join(roots, "state"),
+		Roots: map[string]string{"workspaces": filepath.Join(roots, "workspaces")}, Usage: usage,
+	}}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm/launcher"
 )
 
 // share starts virtiofsd with the exports of s. Its launcher sends a connection to it over the

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm/launcher"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
 

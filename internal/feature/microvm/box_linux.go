@@ -63,7 +63,7 @@ func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 		return err
 	}
 	defer memory.Close()
-	v, err := x.b.startVM(start{memory: memory, snapshot: x.b.snapshot, uid: uid, exports: x.b.exports(spec)})
+	v, err := x.b.startVM(start{memory: memory, snapshot: x.b.snapshot, uid: uid, exports: exports(x.b.cfg.Roots, spec)})
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 	x.vm = v
 	closed := x.closed
 	if !closed {
-		x.disk = x.b.quotas.Join(x.b.workspace(spec), x, x.limits)
+		x.disk = x.b.quotas.Join(workspaceDir(x.b.cfg.Roots, spec), x, x.limits)
 	}
 	x.closing.Unlock()
 	if closed {
@@ -162,6 +162,10 @@ func (x *box) Close() error {
 	x.b.mu.Unlock()
 	return nil
 }
+
+// CPUTime implements sandbox.Meter. It is the processor time of QEMU, which includes that of the guest's kernel: asking
+// the guest would take time, and its word.
+func (x *box) CPUTime() time.Duration { return process.CPUTime(x.vm.qemu.cmd.Process.Pid) }
 
 // Run implements sandbox.Sandbox.
 func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
