@@ -21,7 +21,6 @@ func (c *Config) fixed() map[string]any {
 		"audit":           &c.Audit,
 		"telemetry":       &c.Telemetry,
 		"search":          &c.Search,
-		"tasks":           &c.Tasks,
 		"http.oidc":       &c.HTTP.OIDC,
 		"http.tls":        &c.HTTP.TLS,
 		"SERVERS_DIR":     &c.ServersDir,

@@ -212,7 +212,7 @@ func (f *Features) loaded(c *Config) {
 	}
 }
 
-// Of returns the settings of a feature. They are not changed.
+// Of returns the settings of a feature. They are not changed once a daemon has the configuration.
 func Of[T any](c *Config) *T { return c.Features.of(reflect.TypeFor[T]()).(*T) }
 
 // table returns the keys that c was loaded with.

@@ -175,7 +175,6 @@ func (s offers) tools(a audience) []builtin.Tool {
 		fileTools(),
 		skillTools{s.cfg.Runner}.all(),
 		s.cfg.Tools,
-		solverTools(s).all(),
 		backgroundTools(s).all(),
 		privacyTools(s).all(a),
 		statsTools(s).all(),

@@ -28,7 +28,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -49,7 +48,7 @@ type Config struct {
 	Runner    *execution.Runner // required
 	Tools     []builtin.Tool    // besides those of the core
 	Globals   string            // of code, besides those of the core, for the description of execute_code
-	Tasks     *task.Solver      // nil means that there is no execute_task
+	About     string            // a line for the description of execute_code; "" means none
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
 	// KeepBackground is how long their results are kept; 0 means 24 hours.

@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 )
 
@@ -25,6 +26,7 @@ func Features() []feature.Feature {
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),
+		task.Feature(),
 		workflow.Feature(),
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/wording"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
 )
 
 // literal returns text as a Python string.

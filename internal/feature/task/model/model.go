@@ -19,11 +19,13 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
@@ -50,26 +52,51 @@ const budgetTokens = "tasks.budget_tokens"
 
 // Config of a Generator.
 type Config struct {
-	Provider   string        `key:"model" allow:"none openai azure anthropic sampling"` // required
-	Name       string        `key:"name"`                                               // model, or deployment on Azure; with Sampling a preference, "" means none
-	URL        string        `key:"url" form:"url"`                                     // of the endpoint; "" means the default of the provider; Azure has none
-	Key        string        `key:"key" form:"reference"`                               // a reference such as ${NAME}; "" sends none
-	APIVersion string        `key:"api_version"`                                        // of the older API of Azure; "" means the current API
-	MaxTokens  int           `key:"max_tokens" range:"256 1048576"`                     // of an answer; 0 means DefaultMaxTokens
-	Timeout    time.Duration `key:"timeout"`                                            // of a request; 0 means DefaultTimeout
-	Budget     int64         `key:"budget_tokens" range:"1000 1073741824"`              // tokens of a task, sent and received; 0 means DefaultBudget
+	Provider   string        `key:"model,restart" allow:"none openai azure anthropic sampling"` // required
+	Name       string        `key:"name,restart"`                                               // model, or deployment on Azure; with Sampling a preference, "" means none
+	URL        string        `key:"url,restart" form:"url"`                                     // of the endpoint; "" means the default of the provider; Azure has none
+	Key        string        `key:"key,restart" form:"reference"`                               // a reference such as ${NAME}; "" sends none
+	APIVersion string        `key:"api_version,restart"`                                        // of the older API of Azure; "" means the current API
+	MaxTokens  int           `key:"max_tokens,restart" range:"256 1048576"`                     // of an answer; 0 means DefaultMaxTokens
+	Timeout    time.Duration `key:"timeout,restart"`                                            // of a request; 0 means DefaultTimeout
+	Budget     int64         `key:"budget_tokens,restart" range:"1000 1073741824"`              // tokens of a task, sent and received; 0 means DefaultBudget
 	// Limits of ask_llm in an execution: prompts, 0 means DefaultAskRequests and a negative number
 	// that code cannot ask; and tokens, 0 means DefaultBudget.
-	AskRequests int
-	AskTokens   int64            `key:"ask_tokens" range:"1000 1073741824"`
-	BudgetCost  float64          // of a task, in the currency of Prices; 0 means no limit
-	Prices      map[string]Price `key:"prices"` // by model
+	AskRequests Prompts          `key:"ask_requests,restart"`
+	AskTokens   int64            `key:"ask_tokens,restart" range:"1000 1073741824"`
+	BudgetCost  Amount           `key:"budget_cost,restart"` // of a task, in the currency of Prices; 0 means no limit
+	Prices      map[string]Price `key:"prices,restart"`      // by model
 
 	// Resolve replaces references such as ${NAME} before each request; nil leaves them
 	// unchanged.
 	Resolve func(ctx context.Context, text string) (string, error)
 	// Sample asks the client's model; required for Sampling.
 	Sample task.Sample
+}
+
+// Prompts is a number of prompts. The text 0 means none, which is -1.
+type Prompts int
+
+// SetText implements section.Setter.
+func (p *Prompts) SetText(text string) error {
+	n, err := section.Whole(text, 0, 1<<20)
+	if *p = Prompts(n); err == nil && n == 0 {
+		*p = -1
+	}
+	return err
+}
+
+// Amount is an amount of money.
+type Amount float64
+
+// SetText implements section.Setter.
+func (a *Amount) SetText(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return section.Must(text, "a number above 0")
+	}
+	*a = Amount(v)
+	return nil
 }
 
 // Price of a million tokens.
@@ -286,10 +313,10 @@ func (g *Generator) affordable(spent task.Usage, q question) (int, error) {
 		return 0, fault.New(fault.Exhausted, "the budget of %d tokens does not suffice: %d are spent, and the next request needs %d", g.cfg.Budget, spent.InputTokens+spent.OutputTokens, input+MinAnswer).
 			WithHint("divide the task, or increase tasks.budget_tokens").WithQuota(budgetTokens)
 	}
-	if p := g.cfg.Prices[g.cfg.Name]; g.cfg.BudgetCost > 0 {
-		money := g.cfg.BudgetCost - spent.Cost - float64(input)*p.Input/1e6
+	if p, most := g.cfg.Prices[g.cfg.Name], float64(g.cfg.BudgetCost); most > 0 {
+		money := most - spent.Cost - float64(input)*p.Input/1e6
 		if money < 0 || money*1e6 < MinAnswer*p.Output {
-			return 0, fault.New(fault.Exhausted, "the budget of %g does not suffice: %.4g are spent, and the next request needs %.4g", g.cfg.BudgetCost, spent.Cost, (float64(input)*p.Input+MinAnswer*p.Output)/1e6).
+			return 0, fault.New(fault.Exhausted, "the budget of %g does not suffice: %.4g are spent, and the next request needs %.4g", most, spent.Cost, (float64(input)*p.Input+MinAnswer*p.Output)/1e6).
 				WithHint("divide the task, or increase tasks.budget_cost").WithQuota("tasks.budget_cost")
 		}
 		if p.Output > 0 {

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/wording"
 )
 
 // example returns a value of p as a task states it.

@@ -6,7 +6,7 @@ import (
 	"text/template"
 	"unicode/utf8"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 )
 
 //go:embed prompts/system.md

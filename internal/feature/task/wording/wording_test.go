@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/wording"
 )
 
 func TestFind(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package task
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func toolsSelectCommand(env *cli.Env) *cobra.Command {
+func selectCommand(env *cli.Env) *cobra.Command {
 	var q task.Query
 	var uid string
 	c := &cobra.Command{
@@ -29,7 +29,7 @@ selects among the tools that a tenant may use.`,
 			if err := q.Set(&q.Threshold, &q.TopK); err != nil {
 				return err
 			}
-			return runToolsSelect(cmd.Context(), env, q, uid)
+			return runSelect(cmd.Context(), env, q, uid)
 		},
 	}
 	c.Flags().Float64Var(&q.Threshold, "threshold", task.DefaultThreshold, "least `SCORE`, up to 1")
@@ -38,7 +38,7 @@ selects among the tools that a tenant may use.`,
 	return c
 }
 
-func runToolsSelect(ctx context.Context, env *cli.Env, q task.Query, uid string) error {
+func runSelect(ctx context.Context, env *cli.Env, q task.Query, uid string) error {
 	return cli.WithTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		id, find := tenant.Local, d.Find
 		if uid != "" {

@@ -64,26 +64,17 @@ type args struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Config configures the host call of one execution.
-type Config struct {
-	Client Client // nil means that no model is configured
-	Quotas *quota.Counter
-	Gate   *redact.Gate
-	DryRun bool             // which asks nothing
-	Audit  func(audit.Line) // nil records nothing
-	Line   audit.Line       // has the tenant, the execution and the session
-}
-
-// Methods returns the host call of an execution.
-func Methods(cfg Config) []hostcall.Method {
-	h := &host{Config: cfg, turn: make(chan struct{}, 1)}
+// Methods returns the host call of an execution. Without a client, no model is configured.
+func Methods(client Client, of hostcall.Scope) []hostcall.Method {
+	h := &host{Scope: of, client: client, turn: make(chan struct{}, 1)}
 	return []hostcall.Method{hostcall.New("ask_llm", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask)}
 }
 
 type host struct {
-	Config
-	turn  chan struct{} // one element while a prompt is answered
-	asked Usage         // guarded by turn
+	hostcall.Scope
+	client Client
+	turn   chan struct{} // one element while a prompt is answered
+	asked  Usage         // guarded by turn
 }
 
 // ask answers one prompt of an execution at a time, so that the others know what is left of its budget.
@@ -97,7 +88,7 @@ func (h *host) ask(ctx context.Context, a args) (any, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if err := h.Quotas.Check(ctx, quota.ModelTokens); err != nil {
+	if err := h.Home.Quotas.Check(ctx, quota.ModelTokens); err != nil {
 		return nil, err
 	}
 	p, err := h.prompt(ctx, a)
@@ -105,7 +96,7 @@ func (h *host) ask(ctx context.Context, a args) (any, error) {
 		return nil, err
 	}
 	began := time.Now()
-	answer, err := h.Client.Ask(ctx, p)
+	answer, err := h.client.Ask(ctx, p)
 	h.record(answer.Usage, time.Since(began), err)
 	if err != nil {
 		return nil, err
@@ -115,7 +106,7 @@ func (h *host) ask(ctx context.Context, a args) (any, error) {
 
 func (h *host) check(a args) error {
 	switch size := len(a.Prompt) + len(a.Data) + len(a.Schema); {
-	case h.Client == nil:
+	case h.client == nil:
 		return fault.New(fault.Unavailable, "ask_llm is off: no language model is configured for code").
 			WithHint("the operator can set tasks.model to openai, azure or anthropic")
 	case h.DryRun:
@@ -164,14 +155,11 @@ func wrapped(value json.RawMessage) json.RawMessage {
 // record counts what a prompt has cost, and adds it to the audit log.
 func (h *host) record(u Usage, took time.Duration, err error) {
 	h.asked.add(u)
-	h.Quotas.AddModel(quota.ModelUse{Requests: int64(u.Requests), Input: u.Input, Output: u.Output, Cost: u.Cost})
-	if h.Audit == nil {
-		return
-	}
-	line := h.Line
-	line.Kind, line.Destination, line.Outcome, line.Count, line.Duration = audit.ModelCall, u.Model, "completed", u.Input+u.Output, took
-	if err != nil {
-		line.Outcome = "failed"
-	}
-	h.Audit(line)
+	h.Home.Quotas.AddModel(quota.ModelUse{Requests: int64(u.Requests), Input: u.Input, Output: u.Output, Cost: u.Cost})
+	h.Audit(audit.ModelCall, func(line *audit.Line) {
+		line.Destination, line.Outcome, line.Count, line.Duration = u.Model, "completed", u.Input+u.Output, took
+		if err != nil {
+			line.Outcome = "failed"
+		}
+	})
 }

@@ -1,6 +1,8 @@
-package config_test
+package task
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +11,49 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/model"
 )
+
+// sources returns those of files in a directory work, and of a user without other ones, with the feature.
+func sources(t *testing.T, files map[string]string, environ ...string) config.Sources {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}
+	return config.Sources{
+		Dir:      filepath.Join(dir, "work"),
+		File:     "sandpiper.yaml",
+		Environ:  append(home, environ...),
+		Features: []config.Section{Feature().Config},
+	}
+}
+
+// trusted loads the files of a trusted project.
+func trusted(t *testing.T, files map[string]string) *config.Config {
+	t.Helper()
+	src := sources(t, files)
+	src.File = ""
+	project, err := config.Project(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := config.Trust(src.Environ, project); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 var azureChat = []string{"AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com", "AZURE_OPENAI_API_KEY=secret",
 	"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME=gpt-4o-mini", "AZURE_OPENAI_API_VERSION=2024-08-01-preview", "AZURE_OPENAI_EMBEDDER_NAME=ada"}
@@ -45,13 +88,13 @@ func TestTasksAreParsed(t *testing.T) {
 		if c.yaml != "" {
 			files["work/sandpiper.yaml"] = "tasks: " + c.yaml
 		}
-		src, _ := sources(t, files, c.environ...)
+		src := sources(t, files, c.environ...)
 		got, err := config.Load(src)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if d := cmp.Diff(c.want, got.Tasks); d != "" || len(got.Warnings) > 0 {
+		if d := cmp.Diff(c.want, config.Of[Settings](got).Model); d != "" || len(got.Warnings) > 0 {
 			t.Errorf("%s: %s%q", name, d, got.Warnings)
 		}
 	}
@@ -60,10 +103,10 @@ func TestTasksAreParsed(t *testing.T) {
 // A variable that is set for another program must not redirect the data of tasks.
 func TestEnvironmentDoesNotRedirectTasks(t *testing.T) {
 	for _, other := range []string{"AZURE_OPENAI_ENDPOINT=https://other.openai.azure.com", "AZURE_OPENAI_API_KEY=other", "AZURE_OPENAI_API_VERSION=v"} {
-		src, _ := sources(t, map[string]string{"work/.env": strings.Join(azureChat[:4], "\n"), "work/sandpiper.yaml": ""}, other)
+		src := sources(t, map[string]string{"work/.env": strings.Join(azureChat[:4], "\n"), "work/sandpiper.yaml": ""}, other)
 		got, err := config.Load(src)
 		name, value, _ := strings.Cut(other, "=")
-		if err != nil || got.Tasks.Provider != "" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], name+" in the environment differs from .env") || strings.Contains(got.Warnings[0], value) && value != "v" {
+		if err != nil || config.Of[Settings](got).Model.Provider != "" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], name+" in the environment differs from .env") || strings.Contains(got.Warnings[0], value) && value != "v" {
 			t.Errorf("%s: %+v, %v", other, got, err)
 		}
 	}
@@ -75,7 +118,7 @@ func TestProjectsCannotConfigureTasks(t *testing.T) {
 		"work/sandpiper.yaml": "tasks: {model: openai, name: m, url: 'https://other.example', key: '${K}'}\n",
 		"work/.env":           strings.Join(azureChat, "\n"),
 	})
-	if len(got.Files) != 2 || got.Tasks.Provider != "" || !strings.Contains(strings.Join(got.Warnings, "\n"), "tasks.model has no effect in a project") {
+	if len(got.Files) != 2 || config.Of[Settings](got).Model.Provider != "" || !strings.Contains(strings.Join(got.Warnings, "\n"), "tasks.model has no effect in a project") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -103,7 +146,7 @@ func TestInvalidTasksAreRejected(t *testing.T) {
 		"{model: openai, name: m, url: 'http://x', budget_cost: 1}": `tasks.budget_cost has no effect without a price of the model "m"`,
 		"{model: openai, nmae: m}":                                  `did you mean "tasks.name"?`,
 	} {
-		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "tasks: " + yaml + "\n"})
+		src := sources(t, map[string]string{"work/sandpiper.yaml": "tasks: " + yaml + "\n"})
 		_, err := config.Load(src)
 		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) || !strings.Contains(fault.Message(err), "sandpiper.yaml line ") {
 			t.Errorf("%s: %v", yaml, err)

@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 )
 
 const program = "```python\nfrom servers.calculator import add\n\nresult = add(a=5, b=3)\n```\n"

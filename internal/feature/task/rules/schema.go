@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 )
 
 // parameter is an argument of a tool, or a member of one.

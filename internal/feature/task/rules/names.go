@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/wording"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
 )
 
 var (

@@ -1,4 +1,4 @@
-package main
+package task
 
 import (
 	"context"
@@ -9,16 +9,17 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 )
 
-type taskOptions struct {
+type options struct {
 	query    task.Query
 	dryRun   bool
 	showCode bool
@@ -26,12 +27,23 @@ type taskOptions struct {
 	model    string
 }
 
-func taskCommand(env *cli.Env) *cobra.Command {
-	return cli.Group("task", "Solve tasks described in words", taskRunCommand(env))
+// change replaces the configured model by that of the command.
+func (o options) change(c *config.Config) error {
+	if o.model == "" {
+		return nil
+	}
+	return config.Of[Settings](c).SetModel(o.model)
 }
 
-func taskRunCommand(env *cli.Env) *cobra.Command {
-	var o taskOptions
+// commands returns the command task, and the command select for tools.
+func commands(env *cli.Env) []*cobra.Command {
+	c := cli.Group("task", "Solve tasks described in words", runCommand(env))
+	c.GroupID = cli.CodeGroup
+	return []*cobra.Command{c, cli.Group("tools", "", selectCommand(env))}
+}
+
+func runCommand(env *cli.Env) *cobra.Command {
+	var o options
 	c := &cobra.Command{
 		Use: "run TASK", Short: "Select tools for a task, write a program and run it",
 		Long: `Run selects the tools that a task needs, writes a Python program that calls them, and
@@ -47,7 +59,7 @@ runs.`,
 			if err := o.query.Set(&o.query.Threshold, &o.query.TopK); err != nil {
 				return err
 			}
-			return runTask(cmd.Context(), env, o)
+			return run(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the calls that would change something instead of making them")
@@ -59,10 +71,10 @@ runs.`,
 	return cli.OfTenant(env, c)
 }
 
-func runTask(ctx context.Context, env *cli.Env, o taskOptions) error {
-	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: result.Printer(env), Quiet: true, Model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
-		result, err := d.Tasks.Solve(ctx, task.Task{
-			Query: o.query, Home: home, Gate: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: taskPrinter(env),
+func run(ctx context.Context, env *cli.Env, o options) error {
+	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: result.Printer(env), Quiet: true, Change: o.change}, func(d *daemon.Daemon, home *home.Home) error {
+		result, err := daemon.Started[*task.Solver](d).Solve(ctx, task.Task{
+			Query: o.query, Home: home, Gate: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: printer(env),
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 				return result.Execute(ctx, env, d, home, req)
 			},
@@ -70,12 +82,12 @@ func runTask(ctx context.Context, env *cli.Env, o taskOptions) error {
 		if err != nil {
 			return err
 		}
-		return printTask(ctx, env, result, o.showCode)
+		return printResult(ctx, env, result, o.showCode)
 	})
 }
 
-// taskPrinter returns a function that prints what is being done, on a terminal.
-func taskPrinter(env *cli.Env) func(string) {
+// printer returns a function that prints what is being done, on a terminal.
+func printer(env *cli.Env) func(string) {
 	if env.JSON || !cli.IsTerminal(env.Stderr) {
 		return nil
 	}
@@ -83,8 +95,8 @@ func taskPrinter(env *cli.Env) func(string) {
 	return func(message string) { fmt.Fprintln(env.Stderr, s.Dim(cli.VisibleName(message))) }
 }
 
-// printTask prints the result of a task, and on standard error what it cost.
-func printTask(ctx context.Context, env *cli.Env, r task.Result, showCode bool) error {
+// printResult prints the result of a task, and on standard error what it cost.
+func printResult(ctx context.Context, env *cli.Env, r task.Result, showCode bool) error {
 	if env.JSON {
 		if err := env.WriteJSON(r); err != nil {
 			return err

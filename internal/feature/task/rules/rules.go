@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/wording"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/askllm"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
@@ -33,7 +33,7 @@ type Asker struct {
 
 // NewAsker returns an Asker for a model at an endpoint. It sends no request.
 func NewAsker(cfg Config) (*Asker, error) {
-	a := &Asker{requests: cfg.AskRequests}
+	a := &Asker{requests: int(cfg.AskRequests)}
 	if a.requests == 0 {
 		a.requests = DefaultAskRequests
 	}

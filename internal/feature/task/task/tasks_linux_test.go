@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // build builds the program and the example servers. EXAMPLE_SERVERS replaces the latter.
 var build = sync.OnceValue(func() error {
-	for out, packages := range map[string]string{"sandpiper": "../../cmd/sandpiper", "servers/": "../../examples/servers/..."} {
+	for out, packages := range map[string]string{"sandpiper": "../../../../cmd/sandpiper", "servers/": "../../../../examples/servers/..."} {
 		if dir := os.Getenv("EXAMPLE_SERVERS"); dir != "" && out == "servers/" {
 			if err := os.Symlink(dir, filepath.Join(built, "servers")); err != nil {
 				return err
