@@ -32,7 +32,7 @@ import (
 
 // Config is the merged configuration.
 type Config struct {
-	Profile    string             // lean, standard, full or passthrough
+	Profile    string             // lean, standard, full, or that of a feature
 	Backend    string             // auto, process, gvisor or microvm; see Sandbox
 	Runsc      string             `key:"sandbox.runsc,restart" form:"path"`                               // gVisor's program, for the backend gvisor; "" means runsc on PATH
 	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers

@@ -78,7 +78,7 @@ func (t *table) valueSchema(key string) *schemaNode {
 		return &schemaNode{}
 	}
 	accepts := func(text string) error {
-		d := draft{given: map[string]setting{}, env: map[string]string{}}
+		d := draft{Config: Config{Features: newFeatures(t)}, given: map[string]setting{}, env: map[string]string{}}
 		return t.keys[key].read(&d, setting{key: key, text: text, dir: "/"})
 	}
 	const impossible, anyWord = "\x01", "word"

@@ -58,7 +58,7 @@ var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, telemetryKeys, piiKe
 var generalKeys = map[string]key{
 	"profile": {
 		read: func(d *draft, s setting) error {
-			return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
+			return oneOf(&d.Profile, s, d.Features.profiles()...)
 		},
 		tenant: true,
 	},

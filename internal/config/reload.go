@@ -55,7 +55,7 @@ func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string
 			c.PackageLayers[name] = old
 		}
 	}
-	if passthrough := "passthrough"; (c.Profile == passthrough) != (running.Profile == passthrough) {
+	if own := tableOf(c).profile; (c.Profile == own) != (running.Profile == own) {
 		differ = append(differ, "profile")
 		c.setProfile(running.Profile)
 	}

@@ -17,8 +17,16 @@ type Section struct {
 	// which may change it, and then a method Check() error; when the configuration is complete, a method
 	// Loaded(*Config), which may change it.
 	Settings func() any
+	Profile  Profile // one feature at most has it
 	// Entry returns an entry of catalog, to be read; one feature at most has it.
 	Entry func() CatalogEntry
+}
+
+// Profile is a value of the key profile of a daemon whose clients get what the feature offers, instead of
+// tools of the core.
+type Profile struct {
+	Name  string
+	About string // for the help of serve
 }
 
 // table has the keys of a program.
@@ -28,6 +36,7 @@ type table struct {
 	short    map[string]string // section -> the key that a text in its place sets
 	features []Section
 	entry    func() CatalogEntry // nil if catalog has only files
+	profile  string              // of a feature; "" if none has one
 }
 
 // core is the table without features.
@@ -38,6 +47,9 @@ func newTable(features []Section) *table {
 	for _, s := range features {
 		if s.Entry != nil {
 			t.entry = s.Entry
+		}
+		if s.Profile.Name != "" {
+			t.profile = s.Profile.Name
 		}
 		if s.Settings == nil {
 			continue
@@ -145,6 +157,17 @@ func newFeatures(t *table) *Features {
 		}
 	}
 	return f
+}
+
+// Profiles returns the values of profile of a program with features.
+func Profiles(features []Section) []string { return newFeatures(newTable(features)).profiles() }
+
+func (f *Features) profiles() []string {
+	all := []string{"lean", "standard", "full"}
+	if f != nil && f.table.profile != "" {
+		all = append(all, f.table.profile)
+	}
+	return all
 }
 
 // withDefaults sets what has no setting.

@@ -28,7 +28,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -225,8 +224,6 @@ func (d builder) openTools(modules *modules) (err error) {
 
 // openServer builds the runner and the MCP server.
 func (d builder) openServer() error {
-	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set, ServersOf: d.Servers.own.of})
-	d.closing.add(func() error { pass.Close(); return nil })
 	d.closing.add(d.metrics.closeScrape)
 	d.cfg.Admit.Limit = limits(d).concurrent
 	queue := admit.New(d.cfg.Admit)
@@ -259,7 +256,7 @@ func (d builder) openServer() error {
 		Background: d.Background, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: sandboxes(d).sandbox, Log: d.log.Logger,
 		Memory: d.memory,
-		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: sandboxes(d).packageNames(), Network: limits(d).networkHosts, Telemetry: d.metrics.Recorder,
+		Find:   d.Find, Servers: d.Servers.connected, Relay: d.parts.relay(d.cfg.Profile), Packages: sandboxes(d).packageNames(), Network: limits(d).networkHosts, Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err
@@ -302,7 +299,7 @@ func (d *Daemon) Warm() {
 	d.Servers.start()
 }
 
-// prepare starts what the profile needs, once: passthrough needs no sandbox.
+// prepare starts what the profile needs, once: a relay needs no sandbox.
 func (d *Daemon) prepare() { d.prepared.Do(builder{d}.prepareOnce) }
 
 func (d builder) prepareOnce() {
@@ -318,18 +315,19 @@ func (d builder) prepareOnce() {
 	d.metrics.startScrape()
 	d.Servers.spawn(reloader(d).watchReload)
 	d.Background.Start()
-	if !d.isPassthrough() {
+	if !d.isRelay() {
 		d.backend.startAll()
 		startIndexed(d.Servers)
 		return
 	}
 	if len(d.cfg.Servers) == 0 {
-		d.log.Warn("the profile passthrough lists the tools of servers, but no server is configured; see docs/passthrough.md")
+		d.log.Warn("the profile " + d.cfg.Profile + " lists the tools of servers, but no server is configured; see docs/" + d.cfg.Profile + ".md")
 	}
 	d.Servers.start()
 }
 
-func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(builtin.Passthrough) }
+// isRelay reports whether clients get what a feature relays, so that no code runs for them.
+func (d *Daemon) isRelay() bool { return d.parts.relay(d.cfg.Profile) != nil }
 
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.

@@ -79,6 +79,7 @@ type Part struct {
 	Workflows Workflows
 	// Solve solves tasks in words that no client waits for; one feature at most has it.
 	Solve background.Solve
+	Relay *builtin.Relay // answers clients in a profile of its own, without running code
 	// Before is called each time before background executions that are due are claimed.
 	Before func(context.Context)
 	// Accept refuses another configuration that the feature could not use.
@@ -196,6 +197,16 @@ func (all parts) solve() background.Solve {
 	for _, p := range all {
 		if p.Solve != nil {
 			return p.Solve
+		}
+	}
+	return nil
+}
+
+// relay returns that of a profile, nil if it has none.
+func (all parts) relay(profile string) *builtin.Relay {
+	for _, p := range all {
+		if p.Relay != nil && string(p.Relay.Profile) == profile {
+			return p.Relay
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
@@ -23,6 +24,7 @@ func Features() []feature.Feature {
 		form.Feature(),
 		importer.Feature(),
 		openapi.Feature(),
+		passthrough.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),

@@ -28,9 +28,6 @@ const (
 	Lean     Profile = "lean"     // executing code
 	Standard Profile = "standard" // also files, skills, statistics
 	Full     Profile = "full"     // everything
-
-	// Passthrough lists the tools of the servers only.
-	Passthrough Profile = "passthrough"
 )
 
 // Profiles are the profiles with code execution, smallest first.

@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type Config struct {
 	// Wait limits how long the first list of tools waits for servers that were never
 	// listed, and every list of resources and prompts; 0 means 5 s.
 	Wait time.Duration
+	Log  *slog.Logger // nil means discard
 }
 
 // Face offers what all servers have, as far as its viewer may use it.
@@ -65,6 +67,9 @@ type shared struct {
 // New returns the Face of the operator. The caller closes it.
 func New(cfg Config) *Face {
 	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Face{shared: &shared{cfg: cfg, views: map[*catalog.Snapshot]*tools{},
 		resources: newListCache(cfg.Wait, cfg.Servers.ListResources),
 		prompts:   newListCache(cfg.Wait, cfg.Servers.ListPrompts),
