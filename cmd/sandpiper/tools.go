@@ -38,8 +38,6 @@ it is accepted.`,
 		toolsCallCommand(env),
 		toolsAcceptCommand(env),
 		toolsForgetCommand(env),
-		toolsLoginCommand(env),
-		toolsLogoutCommand(env),
 	)
 }
 

@@ -49,7 +49,7 @@ func JSONSchema(features []Section) ([]byte, error) {
 		at.Additional = true
 	}
 	servers := &schemaNode{Type: "object", Additional: false, Properties: map[string]*schemaNode{"disabled": {Type: "boolean"}}}
-	for key := range serverKeys {
+	for key := range t.serverKeys() {
 		servers.Properties[key] = &schemaNode{}
 	}
 	root.Properties["servers"] = &schemaNode{Type: "object", Additional: servers}

@@ -16,8 +16,9 @@ type Section struct {
 	// their section before theirs. When all keys are read, a method Complete(Given) error of the struct is called,
 	// which may change it, and then a method Check() error; when the configuration is complete, a method
 	// Loaded(*Config), which may change it.
-	Settings func() any
-	Profile  Profile // one feature at most has it
+	Settings      func() any
+	Profile       Profile          // one feature at most has it
+	Authorization AuthorizationKey // one feature at most has it
 	// Entry returns an entry of catalog, to be read; one feature at most has it.
 	Entry func() CatalogEntry
 }
@@ -37,6 +38,7 @@ type table struct {
 	features []Section
 	entry    func() CatalogEntry // nil if catalog has only files
 	profile  string              // of a feature; "" if none has one
+	auth     AuthorizationKey
 }
 
 // core is the table without features.
@@ -50,6 +52,9 @@ func newTable(features []Section) *table {
 		}
 		if s.Profile.Name != "" {
 			t.profile = s.Profile.Name
+		}
+		if s.Authorization.New != nil {
+			t.auth = s.Authorization
 		}
 		if s.Settings == nil {
 			continue

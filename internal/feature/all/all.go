@@ -7,6 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
@@ -23,6 +24,7 @@ func Features() []feature.Feature {
 		embedding.Feature(),
 		form.Feature(),
 		importer.Feature(),
+		oauth.Feature(),
 		openapi.Feature(),
 		passthrough.Feature(),
 		restricted.Feature(),

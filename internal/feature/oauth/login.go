@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
@@ -199,16 +199,13 @@ func (l *Login) persist(r *record) {
 	l.set(r, stamp, nil)
 }
 
-// ErrInsufficientScope means that a valid token lacks scopes for the request.
-var ErrInsufficientScope = errors.New("insufficient scope")
-
 // loginNeeded returns the error for a missing login. It stores the challenge for the
 // login, which may happen in another process.
 func (l *Login) loginNeeded(ctx context.Context, c Challenge) error {
 	err := l.cfg.loginRequired("needs a login")
 	if c.InsufficientScope {
 		err = l.cfg.loginRequired("needs a login with more scopes (%s)", sanitize.Line(strings.Join(c.Scopes, " "), 200))
-		err.Cause = ErrInsufficientScope
+		err.Cause = upstream.ErrInsufficientScope
 	}
 	if c.Metadata == "" {
 		err = err.WithHint("%s, or set its credentials in headers", err.Hint)
@@ -221,7 +218,7 @@ func (l *Login) loginNeeded(ctx context.Context, c Challenge) error {
 
 func (l *Login) storeChallenge(ctx context.Context, c Challenge) error {
 	c.AfterRenewal = false
-	if r, err := l.current(); err != nil || r != nil && r.Challenge.equal(c) {
+	if r, err := l.current(); err != nil || r != nil && sameChallenge(r.Challenge, c) {
 		return err
 	}
 	return l.exclusive(ctx, func(context.Context) error {
@@ -236,7 +233,7 @@ func (l *Login) storeChallenge(ctx context.Context, c Challenge) error {
 	})
 }
 
-func (c *Challenge) equal(o Challenge) bool {
+func sameChallenge(c *Challenge, o Challenge) bool {
 	return c != nil && c.Metadata == o.Metadata && c.InsufficientScope == o.InsufficientScope && slices.Equal(c.Scopes, o.Scopes)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // record is a login as stored on disk, encrypted. It is valid only for its URL.
@@ -46,14 +47,7 @@ func (r *registration) isUsable(issuer, asked string, scopes []string) bool {
 }
 
 // recordName is the name of the record in the Store.
-func (c Config) recordName() string { return recordName(c.Server) }
-
-func recordName(server string) string { return "login " + server }
-
-// HasLogin reports whether a store has a record of a server.
-func HasLogin(s *secret.Store, server string) bool {
-	return !s.Stamp(recordName(server)).Equal(secret.Stamp{})
-}
+func (c Config) recordName() string { return upstream.LoginName(c.Server) }
 
 // load reads the record; nil means that there is none for this URL.
 func (c Config) load() (*record, secret.Stamp, error) {

@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 )
 
-func config(s *oauthtest.Server, dir string) oauth.Config {
+func configOf(s *oauthtest.Server, dir string) oauth.Config {
 	return oauth.Config{Server: "guarded", URL: s.URL, Store: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
 }
 
@@ -103,7 +103,7 @@ func wantError(t testing.TB, s *oauthtest.Server, err error, kind fault.Kind, pa
 
 func TestLoginIsStoredRenewedAndExpires(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	cfg := config(s, dir)
+	cfg := configOf(s, dir)
 	wantError(t, s, callServer(t.Context(), s, oauth.NewLogin(cfg)), fault.Denied, "needs a login", "sandpiper tools login guarded")
 	login(t, cfg)
 	l := oauth.NewLogin(cfg) // in another process
@@ -134,7 +134,7 @@ func TestLoginIsStoredRenewedAndExpires(t *testing.T) {
 
 func TestTokenIsRenewedBeforeExpiry(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	cfg := config(s, dir)
+	cfg := configOf(s, dir)
 	l := login(t, cfg)
 	setExpiry(t, cfg, 9*time.Second)
 	if err := callServer(t.Context(), s, l); err != nil || s.Count("refresh_token") != 1 {
@@ -167,7 +167,7 @@ func TestShortLivedTokenIsReused(t *testing.T) {
 	s := oauthtest.New(t)
 	s.Lifetime = 6 * time.Second
 	s.Client = "app"
-	cfg := config(s, t.TempDir())
+	cfg := configOf(s, t.TempDir())
 	l := login(t, cfg)
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
 	m := oauth.NewClientCredentials(cfg)
@@ -185,7 +185,7 @@ func TestShortLivedTokenIsReused(t *testing.T) {
 
 func TestFailedRenewalKeepsValidToken(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	cfg := config(s, dir)
+	cfg := configOf(s, dir)
 	l := login(t, cfg)
 	s.Change(func() { s.Token = broken(http.StatusBadRequest, `{"error":"invalid_grant"}`) })
 	setExpiry(t, cfg, 9*time.Second)
@@ -207,7 +207,7 @@ func TestFailedRenewalKeepsValidToken(t *testing.T) {
 
 func TestLoginsShareRegistration(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	cfg := config(s, dir)
+	cfg := configOf(s, dir)
 	for range 3 {
 		login(t, cfg)
 	}
@@ -268,13 +268,13 @@ func TestLoginsShareRegistration(t *testing.T) {
 func TestLogoutIgnoresUnrevocableToken(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	s.JWT = true
-	l := login(t, config(s, dir))
+	l := login(t, configOf(s, dir))
 	if unrevoked, err := l.Logout(t.Context()); unrevoked != nil || err != nil || s.Count("revoke") != 2 {
 		t.Error(unrevoked, err, s.Count("revoke"))
 	}
-	login(t, config(s, dir))
+	login(t, configOf(s, dir))
 	s.Forget() // otherwise Logout reports the failure
-	unrevoked, err := oauth.NewLogin(config(s, dir)).Logout(t.Context())
+	unrevoked, err := oauth.NewLogin(configOf(s, dir)).Logout(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
@@ -294,8 +294,8 @@ func broken(code int, body string) func(http.ResponseWriter, *http.Request) bool
 
 func TestConcurrentRenewal(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	login(t, config(s, dir))
-	processes := []*oauth.Login{oauth.NewLogin(config(s, dir)), oauth.NewLogin(config(s, dir)), oauth.NewLogin(config(s, dir))}
+	login(t, configOf(s, dir))
+	processes := []*oauth.Login{oauth.NewLogin(configOf(s, dir)), oauth.NewLogin(configOf(s, dir)), oauth.NewLogin(configOf(s, dir))}
 	const rounds = 10
 	for range rounds {
 		s.Expire(false)
@@ -319,7 +319,7 @@ func TestConcurrentRenewal(t *testing.T) {
 func callRepeatedly(ctx context.Context, s *oauthtest.Server, dir string, before func()) error {
 	for range 30 {
 		before()
-		err := callServer(ctx, s, oauth.NewLogin(config(s, dir)))
+		err := callServer(ctx, s, oauth.NewLogin(configOf(s, dir)))
 		if err != nil && !strings.Contains(fault.Message(err), "rejects a new token") && !errors.Is(err, errRefused) {
 			return err
 		}
@@ -341,7 +341,7 @@ func TestMain(m *testing.M) {
 
 func TestProcessesRenewSequentially(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	login(t, config(s, dir))
+	login(t, configOf(s, dir))
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +360,7 @@ func TestProcessesRenewSequentially(t *testing.T) {
 		t.Error(err)
 	}
 	others.Wait()
-	if err := callServer(t.Context(), s, oauth.NewLogin(config(s, dir))); err != nil || s.Count("reuse") != 0 || s.Count("refresh_token") == 0 {
+	if err := callServer(t.Context(), s, oauth.NewLogin(configOf(s, dir))); err != nil || s.Count("reuse") != 0 || s.Count("refresh_token") == 0 {
 		t.Errorf("%d reuses, %d renewals, %v", s.Count("reuse"), s.Count("refresh_token"), err)
 	}
 }
@@ -390,7 +390,7 @@ func TestTokenEndpointErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := oauthtest.New(t)
-			l := login(t, config(s, t.TempDir()))
+			l := login(t, configOf(s, t.TempDir()))
 			s.Expire(c.token == nil)
 			s.Change(func() { s.Token = c.token })
 			err := callServer(t.Context(), s, l)
@@ -404,7 +404,7 @@ func TestTokenEndpointErrors(t *testing.T) {
 
 func TestHungTokenEndpointRespectsContext(t *testing.T) {
 	s := oauthtest.New(t)
-	l := login(t, config(s, t.TempDir()))
+	l := login(t, configOf(s, t.TempDir()))
 	s.Expire(false)
 	asked, ends := make(chan struct{}), make(chan struct{})
 	defer close(ends)
@@ -421,7 +421,7 @@ func TestHungTokenEndpointRespectsContext(t *testing.T) {
 func TestConfiguredClientSecretIsNotStored(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	s.Client, s.NoRegistration = "app", true
-	cfg := config(s, dir)
+	cfg := configOf(s, dir)
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app", Issuer: s.Issuer, Scopes: []string{"read"}}
 	l := login(t, cfg)
 	s.Expire(false)
@@ -445,36 +445,36 @@ func TestConfiguredClientSecretIsNotStored(t *testing.T) {
 
 func TestLoginIsBoundToURL(t *testing.T) {
 	s, other, dir := oauthtest.New(t), oauthtest.New(t), t.TempDir()
-	login(t, config(s, dir))
-	if token, err := oauth.NewLogin(config(other, dir)).Token(t.Context()); token != "" || err != nil {
+	login(t, configOf(s, dir))
+	if token, err := oauth.NewLogin(configOf(other, dir)).Token(t.Context()); token != "" || err != nil {
 		t.Errorf("the token was sent to another address, %v", err)
 	}
 }
 
 func TestLostKeyIsReportedAndLoginReplacesIt(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	l := login(t, config(s, dir))
+	l := login(t, configOf(s, dir))
 	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
 		t.Fatal(err)
 	}
-	again := oauth.NewLogin(config(s, dir))
+	again := oauth.NewLogin(configOf(s, dir))
 	wantError(t, s, callServer(t.Context(), s, again), fault.Denied, "needs a new login: the stored one cannot be decrypted", "tools login guarded")
-	login(t, config(s, dir))
+	login(t, configOf(s, dir))
 	if err := errors.Join(callServer(t.Context(), s, again), callServer(t.Context(), s, l)); err != nil {
 		t.Error(err)
 	}
 	if err := os.Remove(filepath.Join(dir, "key")); err != nil {
 		t.Fatal(err)
 	}
-	if unrevoked, err := oauth.NewLogin(config(s, dir)).Logout(t.Context()); err != nil || unrevoked == nil {
+	if unrevoked, err := oauth.NewLogin(configOf(s, dir)).Logout(t.Context()); err != nil || unrevoked == nil {
 		t.Errorf("%v, %v", unrevoked, err)
 	}
 }
 
 func TestLogoutRevokesTokens(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
-	l := login(t, config(s, dir))
-	running := oauth.NewLogin(config(s, dir))
+	l := login(t, configOf(s, dir))
+	running := oauth.NewLogin(configOf(s, dir))
 	if err := callServer(t.Context(), s, running); err != nil {
 		t.Fatal(err)
 	}
@@ -490,9 +490,9 @@ func TestLogoutRevokesTokens(t *testing.T) {
 	_, err := l.Logout(t.Context())
 	wantError(t, s, err, fault.NotFound, "has no login")
 
-	login(t, config(s, dir))
+	login(t, configOf(s, dir))
 	s.Change(func() { s.Client = "" })
-	cfg := config(s, dir)
+	cfg := configOf(s, dir)
 	with("revocation_endpoint", "")(s)
 	login(t, cfg)
 	unrevoked, err := oauth.NewLogin(cfg).Logout(t.Context())
@@ -506,7 +506,7 @@ func TestClientCredentials(t *testing.T) {
 	s := oauthtest.New(t)
 	s.Client = "app"
 	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
-	cfg := config(s, "")
+	cfg := configOf(s, "")
 	cfg.Store = nil
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
 	m := oauth.NewClientCredentials(cfg)

@@ -1,4 +1,4 @@
-package main
+package oauth
 
 import (
 	"context"
@@ -22,7 +22,12 @@ type loginOptions struct {
 	timeout   time.Duration
 }
 
-func toolsLoginCommand(env *cli.Env) *cobra.Command {
+// commands returns the commands login and logout for tools.
+func commands(env *cli.Env) []*cobra.Command {
+	return []*cobra.Command{cli.Group("tools", "", loginCommand(env), logoutCommand(env))}
+}
+
+func loginCommand(env *cli.Env) *cobra.Command {
 	var o loginOptions
 	c := &cobra.Command{
 		Use: "login SERVER", Short: "Log in to a server that requires authorization",
@@ -32,7 +37,7 @@ browser, open the printed address on another machine, and paste the address of t
 last page here; that page may fail to load.`,
 		Example: "  sandpiper tools login linear\n  sandpiper tools login --no-browser linear",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runToolsLogin(cmd.Context(), env, args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runLogin(cmd.Context(), env, args[0], o) },
 	}
 	c.Flags().Var((*cli.UIDFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of their own")
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the address only")
@@ -40,20 +45,20 @@ last page here; that page may fail to load.`,
 	return c
 }
 
-func toolsLogoutCommand(env *cli.Env) *cobra.Command {
+func logoutCommand(env *cli.Env) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use: "logout SERVER", Short: "Delete a login and revoke its tokens",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runToolsLogout(cmd.Context(), env, args[0], tenant)
+			return runLogout(cmd.Context(), env, args[0], tenant)
 		},
 	}
 	c.Flags().Var((*cli.UIDFlag)(&tenant), "tenant", "delete the login of tenant `ID`")
 	return c
 }
 
-func runToolsLogin(ctx context.Context, env *cli.Env, server string, o loginOptions) error {
+func runLogin(ctx context.Context, env *cli.Env, server string, o loginOptions) error {
 	if o.timeout <= 0 {
 		return cli.Usagef("--timeout is %s; it must be more than 0", o.timeout)
 	}
@@ -72,7 +77,7 @@ func runToolsLogin(ctx context.Context, env *cli.Env, server string, o loginOpti
 	if env.JSON {
 		return env.WriteJSON(map[string]any{"success": true, "server": server, "tool_count": of.Tools})
 	}
-	env.Printf("logged in to %s: %s%s\n", cli.VisibleName(server), cli.Count(of.Tools, "tool"), changeSummary(change))
+	env.Printf("logged in to %s: %s%s\n", cli.VisibleName(server), cli.Count(of.Tools, "tool"), cli.ChangeSummary(change))
 	return nil
 }
 
@@ -138,7 +143,7 @@ func showAddress(env *cli.Env, address string, o loginOptions) {
 	fmt.Fprintln(env.Stderr, s.Dim("paste that page's address here."))
 }
 
-func runToolsLogout(ctx context.Context, env *cli.Env, server, uid string) error {
+func runLogout(ctx context.Context, env *cli.Env, server, uid string) error {
 	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err

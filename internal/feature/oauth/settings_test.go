@@ -1,4 +1,4 @@
-package config_test
+package oauth_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
 )
 
 // server reads a configuration with one server.
@@ -20,7 +21,7 @@ func server(t *testing.T, entry string) (config.Server, error) {
 	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("servers:\n  x: "+entry+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: []string{"HOME=" + dir}})
+	c, err := config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: []string{"HOME=" + dir}, Features: []config.Section{oauth.Feature().Config}})
 	if err != nil {
 		return config.Server{}, err
 	}
@@ -33,13 +34,14 @@ func TestOAuthIsParsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := config.OAuth{ClientID: "a", ClientSecret: "${B}", PrivateKey: "${file:c}", Document: "https://d", Issuer: "https://e",
+	want := &oauth.Client{ID: "a", Secret: "${B}", Key: "${file:c}", MetadataURL: "https://d", Issuer: "https://e",
 		Redirect: "http://127.0.0.1/f", Scopes: []string{"g", "h"}, Machine: true}
-	if d := cmp.Diff(want, s.OAuth); d != "" {
+	if d := cmp.Diff(want, s.Authorization); d != "" {
 		t.Error(d)
 	}
-	s.OAuth.ClientSecret = "sesame"
-	if shown := fmt.Sprintf("%v %+v %#v", s.OAuth, s, s.OAuth); strings.Contains(shown, "sesame") {
+	of := s.Authorization.(*oauth.Client)
+	of.Secret = "sesame"
+	if shown := fmt.Sprintf("%v %+v %#v", of, s, of); strings.Contains(shown, "sesame") {
 		t.Errorf("%s shows a secret", shown)
 	}
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // Config of a Login or a ClientCredentials.
@@ -42,25 +43,8 @@ type Config struct {
 	Log      *slog.Logger // nil discards
 }
 
-// Client identifies us to an authorization server. The zero value uses dynamic client
-// registration.
-type Client struct {
-	ID          string   // of a client registered in advance; "" means none
-	Secret      string   // of that client; "" means none
-	Key         string   // private key in PEM, instead of a secret
-	MetadataURL string   // URL of a client ID metadata document, for servers that support it
-	Issuer      string   // authorization server that ID and Secret are for; "" means the one that the server names
-	Redirect    string   // redirect URL on this machine; "" means /callback on a free port of 127.0.0.1
-	Scopes      []string // to request; nil requests those that the server names
-}
-
 // Challenge is a server response that requires a token, or one with more scopes.
-type Challenge struct {
-	Metadata          string   `json:"metadata,omitempty"` // URL of the resource metadata; "" if not given
-	Scopes            []string `json:"scopes,omitempty"`   // required scopes; nil if not given
-	InsufficientScope bool     `json:"more,omitempty"`     // the token is valid, but lacks scopes
-	AfterRenewal      bool     `json:"-"`                  // the token was obtained after another was rejected
-}
+type Challenge = upstream.Challenge
 
 func (c Config) withDefaults() Config {
 	if c.OnSecret == nil {

@@ -10,9 +10,10 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 func TestAuthorizeErrors(t *testing.T) {
@@ -41,7 +42,7 @@ func TestAuthorizeErrors(t *testing.T) {
 			t.Parallel()
 			s := oauthtest.New(t)
 			c.change(s)
-			l := oauth.NewLogin(config(s, t.TempDir()))
+			l := oauth.NewLogin(configOf(s, t.TempDir()))
 			wantError(t, s, l.Authorize(t.Context(), oauth.Challenge{}, browser), c.kind, c.says)
 			if token, err := l.Token(t.Context()); token != "" || err != nil {
 				t.Errorf("got a token, or %v", err)
@@ -68,18 +69,18 @@ func TestTokenRequiresTLS(t *testing.T) {
 func TestStepUpAddsScopes(t *testing.T) {
 	s, dir := oauthtest.New(t), t.TempDir()
 	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
-	login(t, config(s, dir))
-	l := oauth.NewLogin(config(s, dir))
+	login(t, configOf(s, dir))
+	l := oauth.NewLogin(configOf(s, dir))
 	if err := callServer(t.Context(), s, l); err != nil {
 		t.Fatal(err)
 	}
 	s.Change(func() { s.Scopes = func(*http.Request, string) []string { return []string{"read", "write"} } })
 	err := callServer(t.Context(), s, l)
 	wantError(t, s, err, fault.Denied, "needs a login with more scopes (write)")
-	if !errors.Is(err, oauth.ErrInsufficientScope) {
+	if !errors.Is(err, upstream.ErrInsufficientScope) {
 		t.Error("the error is not ErrInsufficientScope")
 	}
-	login(t, config(s, dir)) // requests the missing scopes
+	login(t, configOf(s, dir)) // requests the missing scopes
 	if err := callServer(t.Context(), s, l); err != nil {
 		t.Error(err)
 	}
@@ -87,7 +88,7 @@ func TestStepUpAddsScopes(t *testing.T) {
 
 func TestPastedRedirectURL(t *testing.T) {
 	s := oauthtest.New(t)
-	l := oauth.NewLogin(config(s, t.TempDir()))
+	l := oauth.NewLogin(configOf(s, t.TempDir()))
 	lines := make(chan string)
 	var wrong []string
 	p := oauth.Interaction{Pasted: lines, Reject: func(why string) { wrong = append(wrong, why) }}
@@ -131,7 +132,7 @@ func TestPastedCodeWithoutIssuer(t *testing.T) {
 		code, _, _ := strings.Cut(query, "&")
 		lines <- code
 	}}
-	if err := oauth.NewLogin(config(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
+	if err := oauth.NewLogin(configOf(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
 		t.Error(err)
 	}
 }
@@ -152,7 +153,7 @@ func TestUnrelatedRequestsToCallback(t *testing.T) {
 			}
 		})
 	}}
-	if err := oauth.NewLogin(config(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
+	if err := oauth.NewLogin(configOf(s, t.TempDir())).Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
 		t.Error(err)
 	}
 	browser.Wait()
@@ -163,7 +164,7 @@ func TestLoginTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	at := ""
 	p := oauth.Interaction{OpenURL: func(address string) { at = remoteBrowser(address); cancel() }}
-	wantError(t, s, oauth.NewLogin(config(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "the browser did not return in time")
+	wantError(t, s, oauth.NewLogin(configOf(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "the browser did not return in time")
 	if _, err := http.Get(at); err == nil {
 		t.Error("the callback server is still listening")
 	}
@@ -174,7 +175,7 @@ func TestRedirectMustBeLoopback(t *testing.T) {
 	for redirect, fine := range map[string]bool{
 		"http://127.0.0.1/back": true, "http://localhost/": true, "http://[::1]/x": true, "https://127.0.0.1/": false, "http://example.com/": false, "nonsense": false,
 	} {
-		cfg := config(s, t.TempDir())
+		cfg := configOf(s, t.TempDir())
 		cfg.Client.Redirect = redirect
 		err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, browser)
 		if fine != (err == nil) && !slices.Contains([]string{"http://[::1]/x"}, redirect) { // not every machine has IPv6

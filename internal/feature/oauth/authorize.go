@@ -8,20 +8,12 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // Interaction connects a login to the person's browser and terminal.
-type Interaction struct {
-	// OpenURL displays the login URL or opens it in a browser. It must not block.
-	OpenURL func(address string)
-	// Pasted delivers lines that the person typed: the URL at which the browser ended, or
-	// the code in it. nil without a terminal.
-	Pasted <-chan string
-	// Reject reports why a pasted line is unusable; another line may follow. nil without a
-	// terminal.
-	Reject func(why string)
-}
+type Interaction = upstream.Interaction
 
 // Authorize runs an interactive login for a challenge and stores the tokens. ctx bounds
 // its duration.
