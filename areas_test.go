@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form/formtest"
 )
 
-const allowSchedules = "policy: {rules: [{name: schedules, tool: sandpiper.create_schedule, decision: allow}]}"
+const allowSchedules = "search: {embeddings: none}\npolicy: {rules: [{name: schedules, tool: sandpiper.create_schedule, decision: allow}]}"
 
 func TestAreas(t *testing.T) {
 	c := open(t, sandpiper.Config{YAML: allowSchedules})

@@ -18,8 +18,9 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	tasks "github.com/sandpiper-mcp/sandpiper/internal/feature/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 )
 
 // Guardrail checks code before it runs, code of skills before it is saved, and each text in the
@@ -136,6 +137,9 @@ func (c Config) extension() func(*config.Config) error {
 			}
 		}
 		to.Servers = append(to.Servers, servers...)
+		if c.Generator != nil {
+			config.Of[tasks.Settings](to).Generator = generator{c.Generator, c.Log}
+		}
 		check := &to.Guardrails.Check
 		if to.Guardrails.Off && len(hooks)+len(checks) > 0 {
 			return errors.New("the configuration has guardrails.enabled: false, which would disable Config.Guardrails and Config.Hooks; remove one")
@@ -224,14 +228,6 @@ func guarded[T any](ctx context.Context, limit time.Duration, f func(context.Con
 		var none T
 		return none, context.Cause(ctx)
 	}
-}
-
-// generator returns the generator of tasks, nil if none is given.
-func (c Config) generator() task.Generator {
-	if c.Generator == nil {
-		return nil
-	}
-	return generator{c.Generator, c.Log}
 }
 
 type generator struct {

@@ -126,8 +126,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, failed("open", err)
 	}
 	d, err := daemon.New(daemon.Config{
-		Features: feature.OfDaemon(all.Features()),
-		Config:   *loaded, Load: load, Version: version(), Tenant: id, Handler: cfg.Log.Handler(), Generator: cfg.generator(),
+		Features: features(),
+		Config:   *loaded, Load: load, Version: version(), Tenant: id, Handler: cfg.Log.Handler(),
 	})
 	if err != nil {
 		return nil, failed("open", err)
@@ -143,11 +143,14 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return e.owner, nil
 }
 
+// features are what a daemon has besides the core.
+func features() []daemon.Feature { return feature.OfDaemon(all.Features()) }
+
 // loader returns the function that reads the configuration, and adds what is given in Go.
 func (c Config) loader() func() (*config.Config, error) {
 	extend := c.extension()
 	return func() (*config.Config, error) {
-		src := config.Sources{File: c.File, Text: c.YAML, Flags: map[string]string{"profile": "full"}}
+		src := config.Sources{Features: daemon.Sections(features()), File: c.File, Text: c.YAML, Flags: map[string]string{"profile": "full"}}
 		if c.File != "" && c.YAML != "" {
 			return nil, errors.New("Config has File and YAML; remove one")
 		}

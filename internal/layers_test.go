@@ -28,7 +28,6 @@ var layers = [][]string{
 	{"guardrail", "home"},
 	{"toolcall"},
 	{"execution"},
-	{"task"},
 	{"mcpserver", "console"},
 	{"config"},
 	{"daemon"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task"
 )
 
 // firstSeed are files of the first seed, below code-execution-mcp.
@@ -218,18 +219,22 @@ var comingFrom = map[string]map[string]check{
 		"LOG_LEVEL":              loads("", "LOG_LEVEL=DEBUG", nil, func(_ string, c *config.Config, _ string) bool { return c.Log.Level.String() == "DEBUG" }),
 		"LOG_FILE":               loads("", "LOG_FILE=logs/x.log", nil, func(dir string, c *config.Config, _ string) bool { return c.Log.File == dir+"/logs/x.log" }),
 		"AZURE_OPENAI_ENDPOINT": allOf(
-			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.URL == "${AZURE_OPENAI_ENDPOINT}" }),
+			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool {
+				return config.Of[task.Settings](c).Model.URL == "${AZURE_OPENAI_ENDPOINT}"
+			}),
 			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool {
 				return config.Of[embedding.Settings](c).Model.URL == "${AZURE_OPENAI_ENDPOINT}"
 			})),
 		"AZURE_OPENAI_API_KEY": allOf(
-			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.Key == "${AZURE_OPENAI_API_KEY}" }),
+			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return config.Of[task.Settings](c).Model.Key == "${AZURE_OPENAI_API_KEY}" }),
 			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool {
 				return config.Of[embedding.Settings](c).Model.Key == "${AZURE_OPENAI_API_KEY}"
 			})),
-		"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME": azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.Name == "n" }),
-		"AZURE_OPENAI_API_VERSION":          azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.APIVersion == "2024-08-01-preview" }),
-		"AZURE_OPENAI_EMBEDDER_NAME":        azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return config.Of[embedding.Settings](c).Model.Model == "n" }),
+		"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME": azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return config.Of[task.Settings](c).Model.Name == "n" }),
+		"AZURE_OPENAI_API_VERSION": azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool {
+			return config.Of[task.Settings](c).Model.APIVersion == "2024-08-01-preview"
+		}),
+		"AZURE_OPENAI_EMBEDDER_NAME": azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return config.Of[embedding.Settings](c).Model.Model == "n" }),
 		"AZURE_OPENAI_EMBEDDER_VERSION": azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool {
 			return config.Of[embedding.Settings](c).Model.APIVersion == "2024-08-01-preview"
 		}),

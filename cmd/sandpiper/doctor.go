@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -107,9 +108,20 @@ type diagnosis struct {
 	Packages   *packagesState         `json:"packages,omitempty"` // if any are wanted
 	Layers     []packagesState        `json:"package_layers,omitempty"`
 	Model      *modelState            `json:"search_by_meaning,omitempty"`
-	Tasks      *modelState            `json:"task_model,omitempty"`
 	Policy     policyState            `json:"policy"`
 	Untrusted  []string               `json:"untrusted_files"`
+	probed     []probed
+}
+
+// MarshalJSON adds the probes of features.
+func (r diagnosis) MarshalJSON() ([]byte, error) {
+	type plain diagnosis
+	text, err := json.Marshal(plain(r))
+	for _, p := range r.probed {
+		state, wrong := json.Marshal(map[string]modelState{p.Key: p.state})
+		text, err = append(append(text[:len(text)-1], ','), state[1:]...), errors.Join(err, wrong)
+	}
+	return text, err
 }
 
 // works reports whether all sandboxes work.
@@ -119,7 +131,7 @@ func (r diagnosis) works() bool {
 
 // diagnose tests the sandbox and the models.
 func diagnose(ctx context.Context, env *cli.Env, d *daemon.Daemon) (diagnosis, error) {
-	r := diagnosis{Report: daemon.Probe(ctx, d), Others: daemon.ProbeOthers(ctx, d), Restricted: d.Runner.Offers.Restriction.On()}
+	r := diagnosis{Report: daemon.Probe(ctx, d), Others: daemon.ProbeOthers(ctx, d), Restricted: d.Runner.Restriction.On()}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
@@ -142,7 +154,8 @@ func diagnose(ctx context.Context, env *cli.Env, d *daemon.Daemon) (diagnosis, e
 			r.Layers = append(r.Layers, s)
 		}
 	}
-	r.Model, r.Tasks, r.Policy = probeModel(ctx, d), probeTaskModel(ctx, d), newPolicyState(d)
+	r.Model, r.Policy = probeModel(ctx, d), newPolicyState(d)
+	r.probed = runProbes(ctx, d)
 	r.Untrusted = append([]string{}, cfg.Untrusted...)
 	return r, nil
 }
@@ -162,7 +175,9 @@ func printDiagnosis(env *cli.Env, r diagnosis) {
 		env.Printf("\nPackages: %s.\n", cli.Visible(s.String()))
 	}
 	printModel(env, r.Model)
-	printTaskModel(env, r.Tasks)
+	for _, p := range r.probed {
+		p.print(env)
+	}
 	env.Printf("\nPolicy: ")
 	printPolicy(env, r.Policy)
 	if len(r.Untrusted) > 0 {
@@ -205,7 +220,7 @@ func mark(s cli.Style, l sandbox.Layer) string {
 	}
 }
 
-// modelState is the result of probing the embedding model.
+// modelState is the result of probing a model.
 type modelState struct {
 	Model   string `json:"model"`
 	Working bool   `json:"working"`
@@ -223,41 +238,43 @@ func probeModel(ctx context.Context, d *daemon.Daemon) *modelState {
 	ctx, cancel := context.WithTimeout(ctx, maxProbeTime)
 	defer cancel()
 	err := d.Meaning.Probe(ctx)
-	t := &modelState{Model: d.Meaning.State().Model, Working: err == nil}
+	t := newModelState(d.Meaning.State().Model, err)
+	return &t
+}
+
+func newModelState(name string, err error) modelState {
+	t := modelState{Model: name, Working: err == nil}
 	if err != nil {
 		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)
 	}
 	return t
 }
 
-// probeTaskModel sends the model of tasks one small request.
-func probeTaskModel(ctx context.Context, d *daemon.Daemon) *modelState {
-	ctx, cancel := context.WithTimeout(ctx, maxProbeTime)
-	defer cancel()
-	name, err := daemon.ProbeTaskModel(ctx, d)
-	if name == "" {
-		return nil
-	}
-	t := &modelState{Model: name, Working: err == nil}
-	if err != nil {
-		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)
-	}
-	return t
+// probed is a probe of a feature with its result.
+type probed struct {
+	daemon.ModelProbe
+	state modelState
 }
 
-// printTaskModel reports whether the model of tasks answers, if one is configured.
-func printTaskModel(env *cli.Env, t *modelState) {
-	if t == nil {
-		return
+// runProbes runs the probes of features.
+func runProbes(ctx context.Context, d *daemon.Daemon) (all []probed) {
+	for _, p := range daemon.Probes(d) {
+		ctx, cancel := context.WithTimeout(ctx, maxProbeTime)
+		all = append(all, probed{p, newModelState(p.Model, p.Run(ctx))})
+		cancel()
 	}
+	return all
+}
+
+func (p probed) print(env *cli.Env) {
 	s := cli.StyleFor(env.Stdout)
-	if t.Working {
-		env.Printf("\n%s The model of tasks answers: %s.\n", s.Green("✓"), cli.VisibleName(t.Model))
+	if p.state.Working {
+		env.Printf("\n%s The %s answers: %s.\n", s.Green("✓"), p.About, cli.VisibleName(p.Model))
 		return
 	}
-	env.Printf("\n%s The model of tasks, %s, does not work: %s.\n", s.Yellow("~"), cli.VisibleName(t.Model), cli.Visible(t.Reason))
-	if t.Hint != "" {
-		env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(t.Hint))
+	env.Printf("\n%s The %s, %s, does not work: %s.\n", s.Yellow("~"), p.About, cli.VisibleName(p.Model), cli.Visible(p.state.Reason))
+	if p.state.Hint != "" {
+		env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(p.state.Hint))
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 		title    string
 		commands []*cobra.Command
 	}{
-		{cli.CodeGroup, []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), sessionCommand(env), skillsCommand(env), taskCommand(env)}},
+		{cli.CodeGroup, []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), sessionCommand(env), skillsCommand(env)}},
 		{cli.ServersGroup, []*cobra.Command{serversCommand(env), toolsCommand(env)}},
 		{"Safety", []*cobra.Command{approvalsCommand(env), auditCommand(env), piiCommand(env), policyCommand(env), trustCommand(env)}},
 		{"Operation", []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},
@@ -38,7 +39,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 	root.AddCommand(backupCommand(env), packagesCommand(env), restoreCommand(env), statsCommand(env), versionCommand(env))
 	for _, f := range features {
 		if f.Commands != nil {
-			root.AddCommand(f.Commands(env)...)
+			addFeature(root, f.Commands(env))
 		}
 	}
 	root.InitDefaultCompletionCmd()
@@ -50,6 +51,18 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 		case "help":
 			c.Args = aCommand
 		}
+	}
+}
+
+// addFeature adds the commands of a feature. Those of a group that the program has are added to it.
+func addFeature(root *cobra.Command, commands []*cobra.Command) {
+	for _, c := range commands {
+		has := slices.IndexFunc(root.Commands(), func(o *cobra.Command) bool { return o.Name() == c.Name() })
+		if has < 0 {
+			root.AddCommand(c)
+			continue
+		}
+		root.Commands()[has].AddCommand(c.Commands()...)
 	}
 }
 

@@ -22,10 +22,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi/openapi/openapitest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 

@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -21,6 +23,14 @@ import (
 func serveCommand(env *cli.Env) *cobra.Command {
 	var profile, addr, dir string
 	var container bool
+	var about, example string // of profiles of features
+	for _, f := range env.Features {
+		if p := f.Config.Profile; p.Name != "" {
+			about, example = " "+p.About, "  sandpiper serve --profile "+p.Name+"\n"
+		}
+	}
+	profiles := config.Profiles(daemon.Sections(env.Features))
+	last := len(profiles) - 1
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve MCP over standard input and output, or over HTTP",
@@ -40,13 +50,10 @@ running calls or http.drain (5s); a second signal ends it at once.
 SIGHUP reloads the configuration and ends no call; see docs/configuration.md.
 
 Profiles: lean offers execute_code and the search of tools, standard adds files,
-skills and statistics, full adds the rest. passthrough has no code mode: it lists
-the tools, resources and prompts of the configured servers directly, and needs no
-sandbox.`,
+skills and statistics, full adds the rest.` + about,
 		Example: `  sandpiper serve
   sandpiper serve --profile lean
-  sandpiper serve --profile passthrough
-  sandpiper serve --tenant customer_A
+` + example + `  sandpiper serve --tenant customer_A
   sandpiper serve --http 127.0.0.1:8765
   sandpiper init --apply claude-code
   claude mcp add --transport http sandpiper http://127.0.0.1:8765/mcp`,
@@ -73,7 +80,7 @@ sandbox.`,
 			return runServe(cmd.Context(), env, flags, addr)
 		},
 	}
-	cli.EnumFlag(c.Flags(), &profile, "profile", "", "tools to offer: lean, standard, full or passthrough", "lean", "standard", "full", "passthrough")
+	cli.EnumFlag(c.Flags(), &profile, "profile", "", "tools to offer: "+strings.Join(profiles[:last], ", ")+" or "+profiles[last], profiles...)
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
 	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux", "run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")

@@ -80,7 +80,7 @@ func runServersList(env *cli.Env) error {
 		if err != nil {
 			return err
 		}
-		entries, err := config.EntriesIn(path, text)
+		entries, err := config.EntriesIn(path, text, daemon.Sections(env.Features)...)
 		if err != nil {
 			return err
 		}

@@ -112,18 +112,19 @@ func runServersAdd(ctx context.Context, env *cli.Env, s config.Server, replace b
 		if s.Dir = filepath.Dir(path); text == nil {
 			text = []byte{}
 		}
-		entries, err := config.EntriesIn(path, text)
+		features := daemon.Sections(env.Features)
+		entries, err := config.EntriesIn(path, text, features...)
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(entries, func(e config.Entry) bool { return e.Name == s.Name }) {
 			if replace {
-				return config.ReplaceServer(path, text, s)
+				return config.ReplaceServer(path, text, s, features...)
 			}
 			return nil, fault.New(fault.Invalid, "there is a server %q in %s already", s.Name, path).
 				WithHint("`%s` replaces it; or choose another name", addCommand(s))
 		}
-		added, err := config.AddServers(path, text, []config.Server{s})
+		added, err := config.AddServers(path, text, []config.Server{s}, features...)
 		if len(text) == 0 {
 			added = append([]byte(config.SchemaLine), added...)
 		}
@@ -234,13 +235,13 @@ func keyringCommand(system, service, account string) string {
 
 func runServersRemove(ctx context.Context, env *cli.Env, name string) error {
 	return editServers(ctx, env, "removed "+name, func(path string, text []byte) ([]byte, error) {
-		return config.RemoveServer(path, text, name)
+		return config.RemoveServer(path, text, name, daemon.Sections(env.Features)...)
 	})
 }
 
 func runServersDisable(ctx context.Context, env *cli.Env, name string, off bool) error {
 	return editServers(ctx, env, map[bool]string{true: "disabled ", false: "enabled "}[off]+name, func(path string, text []byte) ([]byte, error) {
-		return config.SetDisabled(path, text, name, off)
+		return config.SetDisabled(path, text, name, off, daemon.Sections(env.Features)...)
 	})
 }
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 )
 
 // uselessAnswers are answers of a model by a word of the task.

@@ -20,7 +20,6 @@ func toolsCommand(env *cli.Env) *cobra.Command {
 	return cli.Group("tools", "Search and manage the tools of connected MCP servers",
 		toolsListCommand(env),
 		toolsSearchCommand(env),
-		toolsSelectCommand(env),
 		toolsGetCommand(env),
 		&cobra.Command{
 			Use: "categories", Short: "List categories of tools",
@@ -39,8 +38,6 @@ it is accepted.`,
 		toolsCallCommand(env),
 		toolsAcceptCommand(env),
 		toolsForgetCommand(env),
-		toolsLoginCommand(env),
-		toolsLogoutCommand(env),
 	)
 }
 

@@ -73,22 +73,3 @@ func toolState(t catalog.Tool) string {
 	}
 	return ""
 }
-
-// changeSummary describes the difference between the old and the new list of tools, with
-// "; " before each part.
-func changeSummary(c catalog.Change) string {
-	text := ""
-	for _, part := range []struct {
-		label string
-		names []string
-	}{{"new", c.Added}, {"removed", c.Removed}, {"quarantined", c.Quarantined}} {
-		if n := len(part.names); n > 0 {
-			some := part.names[:min(5, n)]
-			text += "; " + part.label + ": " + cli.VisibleName(strings.Join(some, ", "))
-			if n > len(some) {
-				text += " …"
-			}
-		}
-	}
-	return text
-}

@@ -65,7 +65,7 @@ func showSync(env *cli.Env, servers lookup.Servers, all map[string]cli.Listed) e
 			}
 			continue
 		}
-		env.Printf("%-20s %s%s\n", cli.VisibleName(s.Name), cli.Count(s.Tools, "tool"), changeSummary(of.Change))
+		env.Printf("%-20s %s%s\n", cli.VisibleName(s.Name), cli.Count(s.Tools, "tool"), cli.ChangeSummary(of.Change))
 		for _, note := range s.Notes {
 			env.Printf("%-20s %s\n", "", cli.VisibleName(note))
 		}

@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 )
 
 // A call of an unknown outcome is not repeated by the retry of a step, whose own limit ended it, or whose

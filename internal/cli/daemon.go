@@ -24,7 +24,8 @@ type Options struct {
 	Served bool              // serves HTTP
 	Quiet  bool              // no log on stderr, except at debug level
 	Tenant tenant.ID         // see daemon.Config
-	Model  string            // replaces the model of tasks; "" means the configured one
+	// Change changes the configuration before the daemon has it; nil changes nothing.
+	Change func(*config.Config) error
 	// DataDir replaces the data directory; "" means the configured one.
 	DataDir string
 
@@ -37,8 +38,8 @@ func OpenDaemon(env *Env, o Options) (*daemon.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Model != "" {
-		if err := cfg.SetTaskModel(o.Model); err != nil {
+	if o.Change != nil {
+		if err := o.Change(cfg); err != nil {
 			return nil, err
 		}
 	}

@@ -84,3 +84,22 @@ func withoutRetry(err error) error {
 	changed.Message, _, _ = strings.Cut(e.Message, "; the next attempt is in ")
 	return &changed
 }
+
+// ChangeSummary describes the difference between the old and the new list of tools, with
+// "; " before each part.
+func ChangeSummary(c catalog.Change) string {
+	text := ""
+	for _, part := range []struct {
+		label string
+		names []string
+	}{{"new", c.Added}, {"removed", c.Removed}, {"quarantined", c.Quarantined}} {
+		if n := len(part.names); n > 0 {
+			some := part.names[:min(5, n)]
+			text += "; " + part.label + ": " + VisibleName(strings.Join(some, ", "))
+			if n > len(some) {
+				text += " …"
+			}
+		}
+	}
+	return text
+}

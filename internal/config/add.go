@@ -17,8 +17,8 @@ import (
 
 // ServersIn returns the servers in the text of a configuration file at path, including
 // disabled ones.
-func ServersIn(path string, text []byte) ([]Server, error) {
-	entries, err := EntriesIn(path, text)
+func ServersIn(path string, text []byte, features ...Section) ([]Server, error) {
+	entries, err := EntriesIn(path, text, features...)
 	var all []Server
 	for _, e := range entries {
 		all = append(all, e.Server)
@@ -27,11 +27,12 @@ func ServersIn(path string, text []byte) ([]Server, error) {
 }
 
 // EntriesIn returns the entries of servers in the text of a configuration file at path.
-func EntriesIn(path string, text []byte) ([]Entry, error) {
+func EntriesIn(path string, text []byte, features ...Section) ([]Entry, error) {
 	settings, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
+	t := newTable(features)
 	var all []Entry
 	for _, s := range settings {
 		if s.key != "servers" || s.node == nil {
@@ -43,7 +44,7 @@ func EntriesIn(path string, text []byte) ([]Entry, error) {
 		}
 		for _, e := range entries {
 			one := Entry{Server: Server{Name: e.name, Dir: s.dir}}
-			if one.Disabled, err = one.fill(e.node, fmt.Sprintf("%s line %d", filepath.Base(path), e.line), s.dir); err != nil {
+			if one.Disabled, err = one.fill(e.node, fmt.Sprintf("%s line %d", filepath.Base(path), e.line), s.dir, t); err != nil {
 				return nil, err
 			}
 			if !strings.HasPrefix(one.Dir, "~") {
@@ -58,8 +59,8 @@ func EntriesIn(path string, text []byte) ([]Entry, error) {
 // AddServers adds servers to the text of a configuration file at path and keeps all
 // other bytes. It parses the result to verify it, and returns an error if the text
 // cannot be edited this way.
-func AddServers(path string, text []byte, more []Server) ([]byte, error) {
-	had, err := ServersIn(path, text)
+func AddServers(path string, text []byte, more []Server, features ...Section) ([]byte, error) {
+	had, err := ServersIn(path, text, features...)
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +70,14 @@ func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 	}
 	if alone, err := insert(nil, more, filepath.Dir(path)); err != nil {
 		return nil, err
-	} else if _, err := ServersIn(path, alone); err != nil { // the servers are invalid, not the file
+	} else if _, err := ServersIn(path, alone, features...); err != nil { // the servers are invalid, not the file
 		return nil, err
 	}
 	out, err := insert(text, more, filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	has, err := ServersIn(path, out)
+	has, err := ServersIn(path, out, features...)
 	if err == nil && sameServers(append(had, more...), has) {
 		after, err := core.settingsIn(path, out)
 		if err == nil && slices.Equal(others(before, "servers"), others(after, "servers")) {

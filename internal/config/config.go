@@ -25,7 +25,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
@@ -33,7 +32,7 @@ import (
 
 // Config is the merged configuration.
 type Config struct {
-	Profile    string             // lean, standard, full or passthrough
+	Profile    string             // lean, standard, full, or that of a feature
 	Backend    string             // auto, process or that of a feature; see Sandbox
 	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
 	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
@@ -68,7 +67,6 @@ type Config struct {
 	ServersDir    string           // handwritten modules, SERVER/TOOL.py; absolute, "" for none
 	SkillsDir     string           // skills to import for the local tenant; absolute, "" for none
 	Search        Search           `key:"search"`
-	Tasks         model.Config     `key:"tasks"` // of the model that writes programs; an empty Provider means none; Resolve and Sample are not set
 	PII           PII              `key:"pii"`
 	Policy        policy.Config    `key:"policy"` // as written, not checked
 	Audit         audit.Retention  `key:"audit"`
@@ -87,7 +85,7 @@ type Config struct {
 	Features    *Features                    // settings of features; see Of
 	Subsets     map[string]*catalog.Allow    // of servers and tools, which clients choose by name
 	Tenants     *Tenants                     // settings of tiers and tenants; nil means none
-	// Lookup expands ${NAME} in Servers, Search and Tasks, from the environment or .env.
+	// Lookup expands ${NAME} in Servers and settings of features, from the environment or .env.
 	Lookup func(name string) (value string, ok bool)
 
 	Files     []string  // files that were read, in order

@@ -255,7 +255,7 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a misspelt section", yaml: "sandbx: {memory_mb: 3}", kind: fault.Invalid, want: `line 1: there is no key "sandbx"; did you mean "sandbox"?`},
 		{name: "a misspelt variable", environ: "SANDPIPER_PROFIL=lean", kind: fault.Invalid, want: `there is no variable SANDPIPER_PROFIL; did you mean SANDPIPER_PROFILE?`},
 		{name: "a misspelt variable in .env", dotenv: "\nSANDPIPER_LOG_LEVLE=info", kind: fault.Invalid, want: `.env line 2: there is no variable SANDPIPER_LOG_LEVLE; did you mean SANDPIPER_LOG_LEVEL?`},
-		{name: "a profile", yaml: "profile: big", kind: fault.Invalid, want: `line 1: profile is "big"; it must be lean, standard, full or passthrough`},
+		{name: "a profile", yaml: "profile: big", kind: fault.Invalid, want: `line 1: profile is "big"; it must be lean, standard or full`},
 		{name: "packages as a text", yaml: "sandbox:\n  packages: pandas", kind: fault.Invalid, want: "sandpiper.yaml line 2: sandbox.packages must be a list"},
 		{name: "packages as a mapping", yaml: "sandbox: {packages: {pandas: 2}}", kind: fault.Invalid, want: "sandbox.packages must be a list"},
 		{name: "a number as a package", yaml: "sandbox: {packages: [7]}", kind: fault.Invalid, want: `sandbox.packages contains "7"`},

@@ -9,7 +9,7 @@ import (
 )
 
 // loads loads a configuration as a person would have it.
-func loads(t *testing.T, text string) (*Config, error) {
+func loads(t *testing.T, text string, features ...Section) (*Config, error) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(text), 0o600); err != nil {
@@ -19,7 +19,7 @@ func loads(t *testing.T, text string) (*Config, error) {
 	for _, m := range regexp.MustCompile(`\$\{([A-Z_]+)\}`).FindAllStringSubmatch(text, -1) {
 		environ = append(environ, m[1]+"="+m[1]+"_and_enough_letters_for_a_token")
 	}
-	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ})
+	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ, Features: features})
 }
 
 func TestEmptySectionIsAllowed(t *testing.T) {

@@ -34,8 +34,8 @@ type Entry struct {
 
 // RemoveServer removes the entry of a server from the text of a configuration file at path. All
 // other bytes, and comments above the entry, are kept.
-func RemoveServer(path string, text []byte, name string) ([]byte, error) {
-	return edit(path, text, name, func(all []Entry) []Entry {
+func RemoveServer(path string, text []byte, name string, features ...Section) ([]byte, error) {
+	return edit(path, text, name, features, func(all []Entry) []Entry {
 		return slices.DeleteFunc(all, func(e Entry) bool { return e.Name == name })
 	}, func(lines []string, at entryPlace) []string {
 		if f, _, ok := flowSection(text, "servers"); ok {
@@ -48,13 +48,13 @@ func RemoveServer(path string, text []byte, name string) ([]byte, error) {
 
 // ReplaceServer replaces the entry of a server in the text of a configuration file at path. All other
 // bytes are kept, also comments above the entry and after an entry in braces.
-func ReplaceServer(path string, text []byte, s Server) ([]byte, error) {
+func ReplaceServer(path string, text []byte, s Server, features ...Section) ([]byte, error) {
 	dir := filepath.Dir(path)
 	block, err := s.yaml(dir)
 	if err != nil {
 		return nil, err
 	}
-	return edit(path, text, s.Name, func(all []Entry) []Entry {
+	return edit(path, text, s.Name, features, func(all []Entry) []Entry {
 		for i := range all {
 			if all[i].Name == s.Name {
 				all[i] = Entry{Server: s}
@@ -78,8 +78,8 @@ func ReplaceServer(path string, text []byte, s Server) ([]byte, error) {
 
 // SetDisabled disables or enables a server in the text of a configuration file at path, and
 // keeps its entry and all other bytes.
-func SetDisabled(path string, text []byte, name string, off bool) ([]byte, error) {
-	return edit(path, text, name, func(all []Entry) []Entry {
+func SetDisabled(path string, text []byte, name string, off bool, features ...Section) ([]byte, error) {
+	return edit(path, text, name, features, func(all []Entry) []Entry {
 		for i := range all {
 			if all[i].Name == name {
 				all[i].Disabled = off
@@ -91,12 +91,12 @@ func SetDisabled(path string, text []byte, name string, off bool) ([]byte, error
 
 // edit changes one entry of a file. It parses the result, which must differ as want changes the
 // entries, and in nothing else.
-func edit(path string, text []byte, name string, want func([]Entry) []Entry, change func([]string, entryPlace) []string) ([]byte, error) {
+func edit(path string, text []byte, name string, features []Section, want func([]Entry) []Entry, change func([]string, entryPlace) []string) ([]byte, error) {
 	before, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := EntriesIn(path, text)
+	entries, err := EntriesIn(path, text, features...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func edit(path string, text []byte, name string, want func([]Entry) []Entry, cha
 	}
 	out := []byte(strings.Join(change(strings.SplitAfter(string(text), "\n"), at), ""))
 	wanted := want(slices.Clone(entries))
-	got, err := EntriesIn(path, out)
+	got, err := EntriesIn(path, out, features...)
 	if err != nil || !slices.EqualFunc(wanted, got, func(a, b Entry) bool { return a.Equal(b.Server) && a.Disabled == b.Disabled }) {
 		return nil, uneditable(path, name)
 	}

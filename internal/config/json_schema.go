@@ -49,7 +49,7 @@ func JSONSchema(features []Section) ([]byte, error) {
 		at.Additional = true
 	}
 	servers := &schemaNode{Type: "object", Additional: false, Properties: map[string]*schemaNode{"disabled": {Type: "boolean"}}}
-	for key := range serverKeys {
+	for key := range t.serverKeys() {
 		servers.Properties[key] = &schemaNode{}
 	}
 	root.Properties["servers"] = &schemaNode{Type: "object", Additional: servers}
@@ -78,8 +78,7 @@ func (t *table) valueSchema(key string) *schemaNode {
 		return &schemaNode{}
 	}
 	accepts := func(text string) error {
-		d := draft{given: map[string]setting{}, env: map[string]string{}}
-		d.Features = newFeatures(t)
+		d := draft{Config: Config{Features: newFeatures(t)}, given: map[string]setting{}, env: map[string]string{}}
 		return t.keys[key].read(&d, setting{key: key, text: text, dir: "/"})
 	}
 	const impossible, anyWord = "\x01", "word"

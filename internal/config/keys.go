@@ -52,13 +52,13 @@ func via(to *approval.Via, s setting) error {
 }
 
 // coreKeys are the keys of the core.
-var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys, taskKeys)
+var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys)
 
 // generalKeys are the keys of small sections, and those without one.
 var generalKeys = map[string]key{
 	"profile": {
 		read: func(d *draft, s setting) error {
-			return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
+			return oneOf(&d.Profile, s, d.Features.profiles()...)
 		},
 		tenant: true,
 	},

@@ -47,11 +47,7 @@ func Load(src Sources) (*Config, error) {
 		v, ok := l.dotenv[name]
 		return v, ok
 	}
-	given := Given{&d, env, l.dotenv}
-	if err := d.Features.complete(given); err != nil {
-		return nil, err
-	}
-	if err := d.tasksFit(given); err != nil {
+	if err := d.Features.complete(Given{&d, env, l.dotenv}); err != nil {
 		return nil, err
 	}
 	d.variables(own, l.warn)

@@ -20,7 +20,6 @@ func (c *Config) fixed() map[string]any {
 		"audit":       &c.Audit,
 		"telemetry":   &c.Telemetry,
 		"search":      &c.Search,
-		"tasks":       &c.Tasks,
 		"http.oidc":   &c.HTTP.OIDC,
 		"http.tls":    &c.HTTP.TLS,
 		"SERVERS_DIR": &c.ServersDir,
@@ -55,7 +54,7 @@ func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string
 			c.PackageLayers[name] = old
 		}
 	}
-	if passthrough := "passthrough"; (c.Profile == passthrough) != (running.Profile == passthrough) {
+	if own := tableOf(c).profile; (c.Profile == own) != (running.Profile == own) {
 		differ = append(differ, "profile")
 		c.setProfile(running.Profile)
 	}

@@ -66,14 +66,15 @@ func orElse(dir string) string {
 	return "/data"
 }
 
-// A daemon that was started without authentication cannot begin to require it, and passthrough
-// serves other tools.
+// A daemon that was started without authentication cannot begin to require it, and the
+// profile of a feature offers something else.
 func TestFacesAreKept(t *testing.T) {
-	running, err := loads(t, "profile: standard\n")
+	own := Section{Profile: Profile{Name: "own"}}
+	running, err := loads(t, "profile: standard\n", own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := loads(t, "profile: passthrough\nhttp: {token: 0123456789abcdef, api_keys: true}\ntiers: {free: {servers: [a]}, full: {profile: full}}\n")
+	next, err := loads(t, "profile: own\nhttp: {token: 0123456789abcdef, api_keys: true}\ntiers: {free: {servers: [a]}, full: {profile: full}}\n", own)
 	if err != nil {
 		t.Fatal(err)
 	}

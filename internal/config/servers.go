@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +33,7 @@ type Server struct {
 	Local           upstream.Local // a server in this process, which no file contains
 	Network         *network.Rules // requests of code instead of a server, from network.allow
 	Transport       string         // stdio, http or sse; "" means automatic
-	OAuth           OAuth          // for a server with a URL
+	Authorization   Authorization  // for a server with a URL; nil means none
 	Category        string         // "" means inferred
 	Timeout         time.Duration  // time limit of one call; 0 means the default
 	ProgressTimeout time.Duration  // time limit of one call that reports progress; 0 means the default
@@ -51,9 +51,39 @@ func (s Server) String() string { return "server " + s.Name }
 // GoString hides secrets.
 func (s Server) GoString() string { return s.String() }
 
+// Authorization obtains access tokens for a server, as a feature has it.
+type Authorization interface {
+	upstream.Authorization
+	// Read reads the value of an AuthorizationKey. The error continues a sentence that begins with the key.
+	Read(ast.Node) error
+}
+
+// AuthorizationKey is a key of servers with a URL.
+type AuthorizationKey struct {
+	Name string
+	// New returns what the key changes, and what servers without it have.
+	New func() Authorization
+}
+
+// serverKey parses the value of a key of a server.
+type serverKey = func(s *Server, n ast.Node, dir string) error
+
+// serverKeys returns the keys of a server.
+func (t *table) serverKeys() map[string]serverKey {
+	if t.auth.New == nil {
+		return serverKeys
+	}
+	all := maps.Clone(serverKeys)
+	all[t.auth.Name] = func(s *Server, n ast.Node, _ string) error {
+		s.Authorization = t.auth.New()
+		return s.Authorization.Read(n)
+	}
+	return all
+}
+
 // serverKeys contains the parsers of the keys of a server. Keys of other clients that do
 // not apply have no effect.
-var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
+var serverKeys = map[string]serverKey{
 	"command":          func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
 	"args":             func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
 	"env":              func(s *Server, n ast.Node, _ string) error { return mapping(&s.Env, n) },
@@ -62,7 +92,6 @@ var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"headers":          func(s *Server, n ast.Node, _ string) error { return mapping(&s.Headers, n) },
 	"type":             func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
 	"transport":        func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
-	"oauth":            func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
 	"category":         func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
 	"timeout":          func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
 	"progress_timeout": func(s *Server, n ast.Node, _ string) error { return span(&s.ProgressTimeout, n) },
@@ -89,9 +118,12 @@ func (d *draft) servers(s setting) error {
 		name := v.name
 		at := fmt.Sprintf("%s line %d", file, v.line)
 		one := Server{Name: name, Dir: s.dir}
-		off, err := one.fill(v.node, at, s.dir)
+		off, err := one.fill(v.node, at, s.dir, d.Features.table)
 		if err != nil {
 			return err
+		}
+		if auth := d.Features.table.auth; auth.New != nil && one.URL != "" && one.Authorization == nil {
+			one.Authorization = auth.New()
 		}
 		one.Dir = homeOrDir(d, one.Dir, s.dir)
 		if strings.HasPrefix(one.Command, "~/") {
@@ -146,7 +178,7 @@ func named(s setting) (all []entry, err error) {
 }
 
 // fill reads one entry, and reports whether it is disabled.
-func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
+func (s *Server) fill(n ast.Node, at, dir string, t *table) (off bool, err error) {
 	if s.Name == "" || len(s.Name) > 100 || strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return false, fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, s.Name).WithHint("use 1 to 100 bytes without control characters")
 	}
@@ -154,12 +186,13 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 	if len(entries) == 0 {
 		return false, fault.New(fault.Invalid, "%s: server %s must contain command or url", at, s.Name)
 	}
+	keys := t.serverKeys()
 	for _, e := range entries {
 		key := e.Key.GetToken().Value
-		parse, ok := serverKeys[key]
+		parse, ok := keys[key]
 		switch {
 		case !ok:
-			return false, fault.New(fault.Invalid, "%s: server %s: there is no key %q; did you mean %q?", at, s.Name, key, nearestOf(key, serverKeys))
+			return false, fault.New(fault.Invalid, "%s: server %s: there is no key %q; did you mean %q?", at, s.Name, key, nearestOf(key, keys))
 		case key == "disabled":
 			if err := truth(&off, e.Value); err != nil {
 				return false, fault.New(fault.Invalid, "%s: server %s: disabled %s", at, s.Name, err)
@@ -179,8 +212,8 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 		return off, fault.New(fault.Invalid, "%s: server %s: url must begin with http:// or https://", at, s.Name)
 	case s.URL != "" && !strings.Contains(s.URL, "${") && !hasHost(s.URL):
 		return off, fault.New(fault.Invalid, "%s: server %s: url has no host", at, s.Name)
-	case s.Command != "" && !reflect.ValueOf(s.OAuth).IsZero():
-		return off, fault.New(fault.Invalid, "%s: server %s: oauth needs a url; pass credentials to a program in env", at, s.Name)
+	case s.Command != "" && s.Authorization != nil:
+		return off, fault.New(fault.Invalid, "%s: server %s: %s needs a url; pass credentials to a program in env", at, s.Name, t.auth.Name)
 	case s.Transport == "stdio" && s.URL != "" || s.Transport != "" && s.Transport != "stdio" && s.Command != "":
 		return off, fault.New(fault.Invalid, "%s: server %s: transport %s conflicts with its other keys", at, s.Name, s.Transport)
 	}

@@ -20,7 +20,9 @@ type Section struct {
 	// Loaded(*Config) error, which may change it.
 	Settings func() any
 	// Sandbox is a kind of sandbox, for sandbox.backend and rules of the policy; the zero one is none.
-	Sandbox Sandbox
+	Sandbox       Sandbox
+	Profile       Profile          // one feature at most has it
+	Authorization AuthorizationKey // one feature at most has it
 	// Entry returns an entry of catalog, to be read; one feature at most has it.
 	Entry func() CatalogEntry
 }
@@ -36,6 +38,13 @@ type Sandbox struct {
 	Weak func(*Config) bool
 }
 
+// Profile is a value of the key profile of a daemon whose clients get what the feature offers, instead of
+// tools of the core.
+type Profile struct {
+	Name  string
+	About string // for the help of serve
+}
+
 // table has the keys of a program.
 type table struct {
 	keys      map[string]key
@@ -44,6 +53,8 @@ type table struct {
 	features  []Section
 	sandboxes []Sandbox           // of features, the weakest first
 	entry     func() CatalogEntry // nil if catalog has only files
+	profile   string              // of a feature; "" if none has one
+	auth      AuthorizationKey
 }
 
 // core is the table without features.
@@ -57,6 +68,12 @@ func newTable(features []Section) *table {
 		}
 		if s.Sandbox.Name != "" {
 			t.sandboxes = append(t.sandboxes, s.Sandbox)
+		}
+		if s.Profile.Name != "" {
+			t.profile = s.Profile.Name
+		}
+		if s.Authorization.New != nil {
+			t.auth = s.Authorization
 		}
 		if s.Settings == nil {
 			continue
@@ -167,6 +184,17 @@ func newFeatures(t *table) *Features {
 	return f
 }
 
+// Profiles returns the values of profile of a program with features.
+func Profiles(features []Section) []string { return newFeatures(newTable(features)).profiles() }
+
+func (f *Features) profiles() []string {
+	all := []string{"lean", "standard", "full"}
+	if f != nil && f.table.profile != "" {
+		all = append(all, f.table.profile)
+	}
+	return all
+}
+
 // withDefaults sets what has no setting.
 func (f *Features) withDefaults() *Features {
 	for _, v := range f.values {
@@ -235,7 +263,7 @@ func (f *Features) loaded(c *Config) error {
 	return nil
 }
 
-// Of returns the settings of a feature. They are not changed.
+// Of returns the settings of a feature. They are not changed once a daemon has the configuration.
 func Of[T any](c *Config) *T { return c.Features.of(reflect.TypeFor[T]()).(*T) }
 
 // sandboxes returns the kinds of sandboxes, the weakest first; none in a configuration that was not loaded.

@@ -88,7 +88,7 @@ func startProcess(_ context.Context, c *config.Config, common sandbox.Config) (s
 // checkBackends fails if a sandbox in use needs a program that this machine does not have: that is no
 // reason to serve with another isolation, or without execution for some tenants.
 func (d sandboxes) checkBackends(ctx context.Context) error {
-	if d.cfg.Backend != nil || d.isPassthrough() {
+	if d.cfg.Backend != nil || d.isRelay() {
 		return nil
 	}
 	used := d.cfg.SandboxesInUse()

@@ -4,11 +4,8 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 )
 
 // newBackground builds the scheduler of background executions, which runs nothing before prepare.
@@ -18,14 +15,7 @@ func (d builder) newBackground() *background.Scheduler {
 	if running == 0 { // interactive executions have at least as many slots
 		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
 	}
-	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.solveBackground, Compile: d.parts.workflows().Compile}, Running: running, Before: d.parts.before, Log: d.log.Logger})
-}
-
-// solveBackground solves a task in words without a client.
-func (d builder) solveBackground(ctx context.Context, h *home.Home, t background.Task) (*reply.Result, error) {
-	gate := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
-	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Gate: gate, Request: t.Request, Run: t.Run, Progress: t.Progress})
-	return r.Last, err
+	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.parts.solve(), Compile: d.parts.workflows().Compile}, Running: running, Before: d.parts.before, Log: d.log.Logger})
 }
 
 // DescribeBackground returns the state of a background execution, for the person.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
@@ -32,21 +31,14 @@ func Check(c *config.Config, features []Feature) (warnings []string, err error) 
 	}
 	_, key := openMaster(c, slog.New(slog.DiscardHandler)) // which runs no command
 	_, tls := HTTP{d}.openTLS(nil)
-	return warnings, errors.Join(key, tls, checkModels(d.cfg))
+	return warnings, errors.Join(key, tls, checkEmbedder(d.cfg))
 }
 
-// checkModels creates the models of search and tasks, and calls none.
-func checkModels(c Config) error {
+// checkEmbedder creates the model of search, and does not call it.
+func checkEmbedder(c Config) error {
 	m, err := embedder(c, slog.New(slog.DiscardHandler))
-	if err != nil {
+	if m == nil {
 		return err
 	}
-	if m != nil {
-		defer m.Close()
-	}
-	if _, _, err = newTasks(c, &execution.Tools{}); err != nil {
-		return err
-	}
-	_, err = newAsker(c)
-	return err
+	return m.Close()
 }

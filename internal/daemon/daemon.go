@@ -28,7 +28,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -37,7 +36,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -72,9 +70,6 @@ type Config struct {
 	// Output is called with each output item as it is printed, for callers that run
 	// one execution at a time; nil means none.
 	Output func(item []byte)
-	// Generator writes the programs of tasks instead of the configured model; nil means that
-	// model. Texts for it are redacted.
-	Generator task.Generator
 	// Backend replaces the sandbox, for tests; nil means the configured one.
 	Backend func(context.Context) (sandbox.Backend, error)
 }
@@ -85,9 +80,6 @@ type Daemon struct {
 	Runner  *execution.Runner // runs code
 	// Background runs background executions, once the daemon is prepared.
 	Background *background.Scheduler
-	Tasks      *task.Solver // solves tasks in words
-	// unattended solves those in the background, without the model of a client.
-	unattended *task.Solver
 	Tiers      *Tiers
 	Backups    *Backups
 	HTTP       HTTP
@@ -232,15 +224,14 @@ func (d builder) openTools(modules *modules) (err error) {
 
 // openServer builds the runner and the MCP server.
 func (d builder) openServer() error {
-	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set, ServersOf: d.Servers.own.of})
-	d.closing.add(func() error { pass.Close(); return nil })
 	d.closing.add(d.metrics.closeScrape)
 	d.cfg.Admit.Limit = limits(d).concurrent
 	queue := admit.New(d.cfg.Admit)
-	if err := d.newRunner(queue); err != nil {
+	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten, Infer: inferrer(d.Servers)}
+	if err := d.newRunner(queue, tools); err != nil {
 		return err
 	}
-	if err := startFeatures(d.Daemon); err != nil {
+	if err := startFeatures(d.Daemon, tools); err != nil {
 		return err
 	}
 	d.Background = d.newBackground()
@@ -256,16 +247,16 @@ func (d builder) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Tools: d.parts.tools(), Globals: globals(d.cfg.Features), Exports: d.parts.exports(), Access: d.HTTP.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: d.parts.tools(), Globals: globals(d.cfg.Features), About: d.parts.about(), Exports: d.parts.exports(), Access: d.HTTP.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: builtin.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Background: d.Background, KeepBackground: d.cfg.Background.Keep,
-		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: sandboxes(d).sandbox, Log: d.log.Logger,
+		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: sandboxes(d).sandbox, Log: d.log.Logger,
 		Memory: d.memory,
-		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: sandboxes(d).packageNames(), Network: limits(d).networkHosts, Telemetry: d.metrics.Recorder,
+		Find:   d.Find, Servers: d.Servers.connected, Relay: d.parts.relay(d.cfg.Profile), Packages: sandboxes(d).packageNames(), Network: limits(d).networkHosts, Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err
@@ -274,21 +265,13 @@ func (d builder) openServer() error {
 	return d.addGauges(queue)
 }
 
-func (d builder) newRunner(queue *admit.Queue) (err error) {
+func (d builder) newRunner(queue *admit.Queue, tools *execution.Tools) (err error) {
 	var backend sandbox.Backend = d.backend
 	if d.cfg.Output != nil {
 		backend = outputTap{backend, d.cfg.Output}
 	}
-	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten, Infer: inferrer(d.Servers)}
-	if d.Tasks, d.unattended, err = newTasks(d.cfg, tools); err != nil {
-		return err
-	}
-	asker, err := newAsker(d.cfg)
-	if err != nil {
-		return err
-	}
 	d.Runner, err = execution.New(execution.Config{
-		HostCalls: sync.OnceValue(func() []hostcall.Source { return d.parts.hostCalls() }), Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
+		HostCalls: sync.OnceValue(func() []hostcall.Source { return d.parts.hostCalls() }), BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: limits(d).executionSettings, SubsetModules: d.data.subsetModules, Restriction: restriction(d.cfg),
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: notifier(d).auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -316,7 +299,7 @@ func (d *Daemon) Warm() {
 	d.Servers.start()
 }
 
-// prepare starts what the profile needs, once: passthrough needs no sandbox.
+// prepare starts what the profile needs, once: a relay needs no sandbox.
 func (d *Daemon) prepare() { d.prepared.Do(builder{d}.prepareOnce) }
 
 func (d builder) prepareOnce() {
@@ -332,18 +315,19 @@ func (d builder) prepareOnce() {
 	d.metrics.startScrape()
 	d.Servers.spawn(reloader(d).watchReload)
 	d.Background.Start()
-	if !d.isPassthrough() {
+	if !d.isRelay() {
 		d.backend.startAll()
 		startIndexed(d.Servers)
 		return
 	}
 	if len(d.cfg.Servers) == 0 {
-		d.log.Warn("the profile passthrough lists the tools of servers, but no server is configured; see docs/passthrough.md")
+		d.log.Warn("the profile " + d.cfg.Profile + " lists the tools of servers, but no server is configured; see docs/" + d.cfg.Profile + ".md")
 	}
 	d.Servers.start()
 }
 
-func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(builtin.Passthrough) }
+// isRelay reports whether clients get what a feature relays, so that no code runs for them.
+func (d *Daemon) isRelay() bool { return d.parts.relay(d.cfg.Profile) != nil }
 
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -68,7 +69,9 @@ type Core struct {
 	// daemon is built.
 	HasTool func(name string) bool
 	// Check reports that a program does not exist, or does not take its inputs.
-	Check func(context.Context, *home.Home, background.Program) error
+	Check   func(context.Context, *home.Home, background.Program) error
+	Tools   *execution.Tools // that code can call, and the search for them
+	Privacy *redact.Rules    // redacts what leaves the daemon
 	// Permit reports that the policy or the person does not allow a call.
 	Permit func(context.Context, *home.Home, tool.Call) error
 	Log    *slog.Logger
@@ -79,9 +82,14 @@ type Part struct {
 	Value     any             // for its commands; see Started
 	Tools     []builtin.Tool  // for clients
 	HostCalls hostcall.Source // of code; without Methods there are none
+	About     string          // a line about its Python, for the description of execute_code
+	Probes    []ModelProbe    // for doctor
 	Exports   builtin.Exports // tools of single tenants; one feature at most has them
 	// Workflows are the programs of tenants that are compiled when they run; one feature at most has them.
 	Workflows Workflows
+	// Solve solves tasks in words that no client waits for; one feature at most has it.
+	Solve background.Solve
+	Relay *builtin.Relay // answers clients in a profile of its own, without running code
 	// Before is called each time before background executions that are due are claimed.
 	Before func(context.Context)
 	// Accept refuses another configuration that the feature could not use.
@@ -90,6 +98,15 @@ type Part struct {
 	Wrong func(context.Context) []error
 	// Close is called before the core closes.
 	Close func() error
+}
+
+// ModelProbe tests for doctor whether a model of a feature works.
+type ModelProbe struct {
+	Key   string // of the result in JSON
+	About string // what it is, such as "model of tasks"
+	Model string // its name
+	// Run sends the model a small request.
+	Run func(context.Context) error
 }
 
 // Workflows compile programs by name.
@@ -107,7 +124,7 @@ var errNoWorkflows = fault.New(fault.Unavailable, "this program has no workflows
 type parts []Part
 
 // startFeatures starts the features of a daemon.
-func startFeatures(d *Daemon) error {
+func startFeatures(d *Daemon, tools *execution.Tools) error {
 	core := Core{
 		Config:   d.now,
 		ConfigOf: d.data.settings,
@@ -123,8 +140,10 @@ func startFeatures(d *Daemon) error {
 			_, err := h.Skills.Find(ctx, p.Skill, 0)
 			return err
 		},
-		Permit: d.calls.Permit,
-		Log:    d.log.Logger,
+		Tools:   tools,
+		Privacy: d.Privacy,
+		Permit:  d.calls.Permit,
+		Log:     d.log.Logger,
 	}
 	for _, f := range d.cfg.Features {
 		if f.Start == nil {
@@ -172,6 +191,37 @@ func (all parts) workflows() Workflows {
 	}
 }
 
+// about returns lines about the Python of features.
+func (all parts) about() string {
+	var lines []string
+	for _, p := range all {
+		if p.About != "" {
+			lines = append(lines, p.About)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// solve returns the function that solves tasks in words, nil if there is none.
+func (all parts) solve() background.Solve {
+	for _, p := range all {
+		if p.Solve != nil {
+			return p.Solve
+		}
+	}
+	return nil
+}
+
+// relay returns that of a profile, nil if it has none.
+func (all parts) relay(profile string) *builtin.Relay {
+	for _, p := range all {
+		if p.Relay != nil && string(p.Relay.Profile) == profile {
+			return p.Relay
+		}
+	}
+	return nil
+}
+
 // before lets features add executions that are due.
 func (all parts) before(ctx context.Context) {
 	for _, p := range all {
@@ -210,6 +260,14 @@ func Wrong(ctx context.Context, d *Daemon) (all []error) {
 		if p.Wrong != nil {
 			all = append(all, p.Wrong(ctx)...)
 		}
+	}
+	return all
+}
+
+// Probes returns what doctor tests of features.
+func Probes(d *Daemon) (all []ModelProbe) {
+	for _, p := range d.parts {
+		all = append(all, p.Probes...)
 	}
 	return all
 }

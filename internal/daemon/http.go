@@ -98,7 +98,7 @@ func (s HTTP) health() *health {
 	dir := s.d.data.dataDir
 	h.disk.dirs = []string{string(dir), dir.sub("private"), dir.sub("audit")}
 	h.chain = chainProbe{dir: dir, log: s.d.log.Logger, goes: s.d.data.homes.Go}
-	if s.d.isPassthrough() {
+	if s.d.isRelay() {
 		h.sandbox = nil
 	}
 	return h

@@ -109,7 +109,7 @@ func kindOf(s config.Server) upstream.Kind {
 	case s.Network != nil:
 		return s.Network
 	case s.URL != "":
-		return upstream.Remote{URL: s.URL, Headers: s.Headers, Transport: s.Transport, Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine}
+		return upstream.Remote{URL: s.URL, Headers: s.Headers, Transport: s.Transport, Authorization: s.Authorization}
 	}
 	return upstream.Program{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir}
 }
@@ -163,10 +163,6 @@ func (v *servers) configured(name string) (upstream.Server, bool) {
 	return all[i], true
 }
 
-func client(o config.OAuth) upstream.Client {
-	return upstream.Client{ID: o.ClientID, Secret: o.ClientSecret, Key: o.PrivateKey, MetadataURL: o.Document, Issuer: o.Issuer, Redirect: o.Redirect, Scopes: o.Scopes}
-}
-
 // identity returns the command or address of a server. Trust in its definitions is bound
 // to it.
 func identity(s config.Server) string {
@@ -205,7 +201,7 @@ func revision(s config.Server, lookup func(string) (string, bool)) string {
 	if s.API != nil {
 		api = s.API.Kind
 	}
-	text, err := json.Marshal([]any{s.Command, s.Args, s.Env, s.URL, s.Headers, api, s.OAuth})
+	text, err := json.Marshal([]any{s.Command, s.Args, s.Env, s.URL, s.Headers, api, s.Authorization})
 	if err != nil { // strings only
 		panic(err)
 	}

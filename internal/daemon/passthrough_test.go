@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 // in the directory say. Nothing of it may ask for a sandbox.
 func passingOn(t *testing.T, dir string, scripts map[string]upstreamtest.Script) daemon.Config {
 	t.Helper()
-	cfg := daemon.Config{Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")}, Backend: func(context.Context) (sandbox.Backend, error) {
+	cfg := daemon.Config{Features: []daemon.Feature{passthrough.Feature().Feature}, Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")}, Backend: func(context.Context) (sandbox.Backend, error) {
 		t.Error("a sandbox was made")
 		return nil, errors.New("there is none")
 	}}

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -20,15 +21,21 @@ func (f modelFunc) Ask(ctx context.Context, p askllm.Prompt) (askllm.Completion,
 	return f(ctx, p)
 }
 
+// askingOf returns the call of code that asks a model.
+func askingOf(model askllm.Client) func() []hostcall.Source {
+	methods := func(of hostcall.Scope) []hostcall.Method { return askllm.Methods(model, of) }
+	return func() []hostcall.Source { return []hostcall.Source{{Methods: methods}} }
+}
+
 func TestEndOfExecutionCancelsPrompt(t *testing.T) {
 	home := newHome(t, "a")
 	asked, cancelled := make(chan struct{}), make(chan struct{})
-	s := newSetup(t, execution.Config{Model: modelFunc(func(ctx context.Context, _ askllm.Prompt) (askllm.Completion, error) {
+	s := newSetup(t, execution.Config{HostCalls: askingOf(modelFunc(func(ctx context.Context, _ askllm.Prompt) (askllm.Completion, error) {
 		close(asked)
 		<-ctx.Done()
 		close(cancelled)
 		return askllm.Completion{}, context.Cause(ctx)
-	})}, fake.Config{}, admit.Config{})
+	}))}, fake.Config{}, admit.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	x := s.start(t, ctx, home, execution.Request{Code: `call ask_llm {"prompt": "x"}`})
@@ -49,7 +56,7 @@ func TestPromptsAreAnsweredOneAtATime(t *testing.T) {
 	home := newHome(t, "a")
 	var spent []int64
 	free := make(chan struct{}, 1)
-	s := newSetup(t, execution.Config{Model: modelFunc(func(_ context.Context, p askllm.Prompt) (askllm.Completion, error) {
+	s := newSetup(t, execution.Config{HostCalls: askingOf(modelFunc(func(_ context.Context, p askllm.Prompt) (askllm.Completion, error) {
 		select {
 		case free <- struct{}{}:
 			defer func() { <-free }()
@@ -59,7 +66,7 @@ func TestPromptsAreAnsweredOneAtATime(t *testing.T) {
 		spent = append(spent, p.Spent.Input)
 		time.Sleep(time.Millisecond)
 		return askllm.Completion{Value: json.RawMessage(`"yes"`), Usage: askllm.Usage{Input: 5}}, nil
-	})}, fake.Config{}, admit.Config{})
+	}))}, fake.Config{}, admit.Config{})
 	if r := s.run(t, home, strings.Repeat(`spawn ask_llm {"prompt": "x"}`+"\n", 5)+`call ask_llm {"prompt": "x"}`); !r.Success() {
 		t.Fatalf("%+v", r)
 	}

@@ -42,7 +42,13 @@ func newSetup(t *testing.T, cfg execution.Config, backend fake.Config, queue adm
 	t.TempDir() // the first call: Close below runs before temporary directories are removed
 	s := setup{backend: fake.New(backend), queue: admit.New(queue)}
 	cfg.Backend, cfg.Queue = s.backend, s.queue
-	cfg.HostCalls = func() []hostcall.Source { return []hostcall.Source{state.HostCalls()} }
+	more := cfg.HostCalls
+	cfg.HostCalls = func() []hostcall.Source {
+		if more == nil {
+			return []hostcall.Source{state.HostCalls()}
+		}
+		return append(more(), state.HostCalls())
+	}
 	var err error
 	if s.Runner, err = execution.New(cfg); err != nil {
 		t.Fatal(err)

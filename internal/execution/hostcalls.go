@@ -10,7 +10,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/files"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
@@ -70,11 +69,11 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 func newTable(h *host) hostcall.Table {
 	var more [][]hostcall.Method
 	for _, of := range h.r.cfg.HostCalls() {
-		more = append(more, of.Methods(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil}))
+		more = append(more, of.Methods(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil, Audit: func(kind audit.Kind, complete func(*audit.Line)) { auditOf(h, kind, complete) }}))
 	}
 	return hostcall.NewTable(append(more,
 		files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
-		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
+		h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
 			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
 			hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
@@ -92,12 +91,14 @@ func skillsHost(h *host) *skills.Host {
 	return s
 }
 
-func askConfig(h *host) askllm.Config {
-	c := askllm.Config{Client: h.r.cfg.Model, Quotas: h.home.Quotas, Gate: h.gate, DryRun: h.dry != nil, Line: auditLine(h.executor, audit.ModelCall)}
-	if !h.run.internal {
-		c.Audit = h.r.cfg.Audit
+// auditOf records a line about the execution, unless it is one of Sandpiper's own.
+func auditOf(h *host, kind audit.Kind, complete func(*audit.Line)) {
+	if h.run.internal || h.r.cfg.Audit == nil {
+		return
 	}
-	return c
+	line := auditLine(h.executor, kind)
+	complete(&line)
+	h.r.cfg.Audit(line)
 }
 
 func toolsConfig(h *host) tools.Config {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -68,7 +68,7 @@ func TestInternalErrorsOfOtherCallsAreLogged(t *testing.T) {
 		return askllm.Completion{}, errors.New("a broken pipe")
 	})
 	var log logtest.Log
-	s := newSetup(t, execution.Config{Model: lost, Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})
+	s := newSetup(t, execution.Config{HostCalls: askingOf(lost), Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})
 	for method, args := range map[string]string{
 		"save_skill": `{"name": "x", "code": "x = 1"}`, "load_skill": `{"name": "x"}`, "list_skills": `{}`, "search_skills": `{"query": "x"}`, "use_skill": `{"name": "x"}`,
 		"save_state": `{"name": "n", "value": 1}`, "get_state": `{"name": "n"}`, "ask_llm": `{"prompt": "x"}`,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -54,7 +53,6 @@ type Config struct {
 	Scratch       string                   // directory for large output before it is stored; "" means the system's temporary directory
 	OpenWait      time.Duration            // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
 	ProgressEvery time.Duration            // minimum interval between two Progress events of one handle; 0 means 100 ms
-	Model         askllm.Client            // answers ask_llm; nil means that it is off
 	HostCalls     func() []hostcall.Source // besides those of the core; nil means none
 	Tools         *Tools                   // what code may call; nil means nothing
 	Privacy       *redact.Rules            // which private values code gets; nil means all of them, and no tokens
@@ -103,12 +101,6 @@ type Tools = tools.Components
 // Sessions limits the live interpreters of a Runner.
 type Sessions = sessions.Limits
 
-// Offers lists the optional abilities of code.
-type Offers struct {
-	Model       bool // ask a language model
-	Restriction Restriction
-}
-
 // Restriction is a part of Python that code is limited to. The zero value is all of it.
 type Restriction struct {
 	Module  string // of a feature; see sandbox.Program
@@ -120,8 +112,8 @@ func (r Restriction) On() bool { return r.Module != "" }
 
 // Runner starts executions.
 type Runner struct {
-	Code   pycode.Checker // checks code without running it
-	Offers Offers
+	Code        pycode.Checker // checks code without running it
+	Restriction Restriction    // of all code
 
 	cfg          Config
 	passGate     *redact.Gate // changes nothing
@@ -146,7 +138,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Restriction}, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Restriction: cfg.Restriction, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	r.Code = pycode.Checker{
 		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {

@@ -16,7 +16,8 @@ import (
 type Feature struct {
 	daemon.Feature
 	Docs string // its page in docs/
-	// Commands returns its commands for the program. Those without a group of the help are listed as others.
+	// Commands returns its commands for the program. Those without a group of the help are listed as others;
+	// those of a command that the program has are added to that.
 	Commands func(*cli.Env) []*cobra.Command
 }
 

@@ -46,7 +46,7 @@ func (s offers) profile(id tenant.ID) builtin.Profile {
 
 // audience returns the audience of a tenant with a profile and a subset of the servers.
 func (s offers) audience(p builtin.Profile, v catalog.Viewer) audience {
-	if p == builtin.Passthrough { // it has no tools: those of Standard, for the token statistics
+	if p.Rank() < 0 { // it has no tools: those of Standard, for the token statistics
 		p = builtin.Standard
 	}
 	a := audience{profile: p, limits: s.cfg.Runner.Limits(v.Tenant), mode: s.cfg.Privacy.Of(v.Tenant).Mode()}
@@ -130,7 +130,7 @@ func (s offers) choose(caller string, c wire.Choice) (wire.Selection, error) {
 	p := s.profile(id)
 	if chosen := builtin.Profile(c.Profile); c.Profile != "" {
 		switch {
-		case chosen.Rank() < 0 || p == builtin.Passthrough:
+		case chosen.Rank() < 0 || p.Rank() < 0:
 			return wire.Selection{}, fault.New(fault.Invalid, "the profile %.40q cannot be chosen: use %s", c.Profile, s.choosable(p))
 		case chosen.Rank() > p.Rank():
 			return wire.Selection{}, fault.New(fault.Denied, "the profile %s is not available to this caller: use %s", chosen, s.choosable(p))
@@ -156,8 +156,8 @@ func (s offers) choose(caller string, c wire.Choice) (wire.Selection, error) {
 
 // choosable lists the profiles up to p.
 func (s offers) choosable(p builtin.Profile) string {
-	if p == builtin.Passthrough {
-		return "none, since this server has the profile passthrough"
+	if p.Rank() < 0 {
+		return "none, since this server has the profile " + string(p)
 	}
 	var names []string
 	for _, one := range builtin.Profiles[:p.Rank()+1] {
@@ -175,7 +175,6 @@ func (s offers) tools(a audience) []builtin.Tool {
 		fileTools(),
 		skillTools{s.cfg.Runner}.all(),
 		s.cfg.Tools,
-		solverTools(s).all(),
 		backgroundTools(s).all(),
 		privacyTools(s).all(a),
 		statsTools(s).all(),

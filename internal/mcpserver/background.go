@@ -198,7 +198,7 @@ func status(b Background, commands fault.Commands) redact.Message {
 	b.Hint = commands.Complete(b.Hint)
 	m := redact.Message{Body: b}
 	if b.Reply != nil {
-		of := message(*b.Reply, commands)
+		of := builtin.Answer(*b.Reply, commands)
 		b.Result = of.Body
 		m.Body, m.Images, m.Sources = b, of.Images, of.Sources
 	}

@@ -33,13 +33,6 @@ var (
 		}
 		return names, err
 	}
-	sessionIDs builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
-		all, err := home.Sessions.List(ctx)
-		for _, s := range all {
-			ids = append(ids, s.ID)
-		}
-		return ids, err
-	}
 )
 
 // resumableIDs returns the source of the executions that can be resumed.

@@ -11,7 +11,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -60,7 +59,7 @@ func (s executeTools) executeTool(a audience) builtin.Tool {
 	if a.profile == builtin.Lean {
 		about = aboutExecuteLean
 	}
-	if part := s.cfg.Runner.Offers.Restriction; part.On() {
+	if part := s.cfg.Runner.Restriction; part.On() {
 		about = strings.Replace(about, wholeLibrary, part.Library, 1)
 	} else if a.packages != "" {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+a.packages, 1)
@@ -71,8 +70,8 @@ func (s executeTools) executeTool(a audience) builtin.Tool {
 			about = strings.Replace(about, none, none+aboutNetwork+a.network, 1)
 		}
 	}
-	if s.cfg.Runner.Offers.Model && a.profile != builtin.Lean {
-		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
+	if s.cfg.About != "" && a.profile != builtin.Lean {
+		about += "\n" + s.cfg.About
 	}
 	if a.profile != builtin.Lean && s.cfg.Globals != "" { // whose description has no room for it
 		about = strings.Replace(about, lastGlobal, lastGlobal+" "+s.cfg.Globals, 1)
@@ -91,7 +90,7 @@ func (s executeTools) executeTool(a audience) builtin.Tool {
 			{Name: "context_vars", Kind: builtin.Object, MaxBytes: execution.MaxVarsBytes},
 			{Name: "timeout_seconds", Kind: builtin.Number, Default: l.Timeout.Seconds()},
 			{Name: "memory_mb", Kind: builtin.Integer, Default: l.MemoryMB},
-			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
+			{Name: "session_id", Kind: builtin.Text, Source: builtin.SessionIDs},
 			{Name: "dry_run", Kind: builtin.Boolean, Description: "Only plan changes"},
 		},
 		Hints: wire.Hints{Destructive: true}, // may overwrite and delete files
@@ -138,7 +137,7 @@ func (s executeTools) execute(ctx context.Context, c builtin.Call) (*execution.E
 		}
 	}
 	if args.Memory != nil {
-		req.MemoryMB = int(toInt64(*args.Memory))
+		req.MemoryMB = int(builtin.Int64(*args.Memory))
 		if err := limits.CheckMemory(req.MemoryMB); err != nil {
 			return nil, err
 		}
@@ -157,7 +156,7 @@ func (s follower) follow(ctx context.Context, c builtin.Call, x *execution.Execu
 		if c.Tool.OwnCode {
 			done.Traceback = ""
 		}
-		return message(*done, c.Commands), nil
+		return builtin.Answer(*done, c.Commands), nil
 	}
 	return suspended, err
 }
@@ -221,28 +220,13 @@ func (s follower) progress(ctx context.Context, c builtin.Call, p live.Progress)
 	}
 }
 
-// message converts a result to an answer.
-func message(r reply.Result, commands fault.Commands) redact.Message {
-	r.Hint, r.Error, r.Traceback = commands.Complete(r.Hint), commands.Complete(r.Error), commands.Complete(r.Traceback)
-	if r.Session != nil {
-		s := *r.Session
-		s.Note = commands.Complete(s.Note)
-		r.Session = &s
-	}
-	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), Sources: strings.Join(r.FlaggedServers, " and ")}
-	for _, img := range r.Images {
-		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})
-	}
-	return m
-}
-
 func (s executeTools) resumeTool() builtin.Tool {
 	return builtin.Tool{
 		Name: "resume_execution", Profile: builtin.Lean,
 		Description: "Resume a waiting or interrupted execution, or apply a plan.",
 		Params: []builtin.Param{
 			{Name: "execution_id", Kind: builtin.Text, Description: "Absent: lists them", Source: resumableIDs(s.cfg.Runner)},
-			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
+			{Name: "session_id", Kind: builtin.Text, Source: builtin.SessionIDs},
 			{Name: "answer", Kind: builtin.Anything, Description: "The person's, never yours"},
 		},
 		MaxChars: 100_000,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -86,7 +85,7 @@ func readPage(ctx context.Context, c builtin.Call, args struct {
 	}
 	limit := int64(page)
 	if args.Limit != nil {
-		limit = min(toInt64(*args.Limit), maxPage)
+		limit = min(builtin.Int64(*args.Limit), maxPage)
 		if limit < 1 {
 			return redact.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
 		}
@@ -94,7 +93,7 @@ func readPage(ctx context.Context, c builtin.Call, args struct {
 	if err := holdFile(ctx, c.Home, args.Filename, limit); err != nil {
 		return redact.Message{}, err
 	}
-	p, err := c.Home.Workspace.Read(ctx, args.Filename, toInt64(args.Offset), limit)
+	p, err := c.Home.Workspace.Read(ctx, args.Filename, builtin.Int64(args.Offset), limit)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -159,13 +158,6 @@ func firstLine(ctx context.Context, home *home.Home, name string) (string, error
 		return "", nil
 	}
 	return line + "\n", nil
-}
-
-// toInt64 converts f, which has no fraction, to the nearest int64: JSON numbers can be
-// larger.
-func toInt64(f float64) int64 {
-	const exact = 1 << 53
-	return int64(math.Max(-exact, math.Min(f, exact)))
 }
 
 // fileList is the answer of list_workspace_files.

@@ -23,12 +23,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -40,7 +38,7 @@ type Config struct {
 	Python  string          // version of CPython; required
 	Profile builtin.Profile // empty means Standard
 	// ProfileOf returns the profile of a tenant, "" for Profile; nil means Profile for all. It has
-	// no effect with Passthrough.
+	// no effect with Relay.
 	ProfileOf func(tenant.ID) builtin.Profile
 	// HasSubset reports whether a subset of the servers is configured; nil means none.
 	HasSubset func(name string) bool
@@ -49,7 +47,7 @@ type Config struct {
 	Runner    *execution.Runner // required
 	Tools     []builtin.Tool    // besides those of the core
 	Globals   string            // of code, besides those of the core, for the description of execute_code
-	Tasks     *task.Solver      // nil means that there is no execute_task
+	About     string            // a line for the description of execute_code; "" means none
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
 	// KeepBackground is how long their results are kept; 0 means 24 hours.
@@ -70,8 +68,8 @@ type Config struct {
 	Servers func() []string
 	// Revision changes with the settings of tenants; nil means that they do not change.
 	Revision func() string
-	// Passthrough lists the servers' tools; required by the profile passthrough.
-	Passthrough *passthrough.Face
+	// Relay answers instead of this server, if Profile is its own; nil means that no profile has one.
+	Relay *builtin.Relay
 	// Sandbox returns the name of a tenant's backend, and an error if it does not work.
 	// Required.
 	Sandbox func(context.Context, tenant.ID) (backend string, err error)
@@ -119,11 +117,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Profile == "" {
 		cfg.Profile = builtin.Standard
 	}
-	if cfg.Profile.Rank() < 0 && cfg.Profile != builtin.Passthrough {
-		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard, full or passthrough", cfg.Profile)
-	}
-	if cfg.Profile == builtin.Passthrough && cfg.Passthrough == nil {
-		return nil, errors.New("mcpserver: the profile passthrough requires Passthrough")
+	if cfg.Profile.Rank() < 0 && (cfg.Relay == nil || cfg.Relay.Profile != cfg.Profile) {
+		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard or full", cfg.Profile)
 	}
 	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Privacy == nil || cfg.Sandbox == nil {
 		return nil, errors.New("mcpserver: tenant, tenants, runner, privacy and sandbox are required")
@@ -146,7 +141,7 @@ func New(cfg Config) (*Server, error) {
 	for _, t := range list.tools(full) {
 		s.smallest[t.Name] = t.Profile
 	}
-	if cfg.Profile == builtin.Passthrough {
+	if cfg.Profile.Rank() < 0 {
 		face.Relay = relayed{s}.relay()
 	} else {
 		for _, t := range (privacyTools{s}).all(full) {

@@ -79,7 +79,7 @@ func TestChangedTextOfTheProtocolIsReported(t *testing.T) {
   "call plain": {"content": [{"type": "text", "text": "<b>"}]},
   "read web://a": {"contents": [{"uri": "web://a", "text": "<svg>"}]},
   "get p": {"messages": [{"role": "user", "content": {"type": "text", "text": "<svg>"}}]}}}`)})
-	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Passthrough, Passthrough: face, Privacy: rules},
+	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: face.Profile, Relay: face, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	for _, c := range []struct {
 		p               *peer

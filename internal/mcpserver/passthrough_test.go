@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // newPassthrough returns a Face for scripted servers. The tools of each server are listed; if there is
 // a script "later NAME", it then replaces the script of the server and the tools are listed again.
-func newPassthrough(t *testing.T, scripts map[string][]byte) *passthrough.Face {
+func newPassthrough(t *testing.T, scripts map[string][]byte) *builtin.Relay {
 	t.Helper()
 	dir := t.TempDir()
 	var known catalog.Config
@@ -58,7 +59,7 @@ func newPassthrough(t *testing.T, scripts map[string][]byte) *passthrough.Face {
 	}
 	face := passthrough.New(passthrough.Config{Catalog: c, Servers: set, Calls: toolcall.New(toolcall.Config{Catalog: c, Upstream: set})})
 	t.Cleanup(face.Close)
-	return face
+	return passthrough.Relay(face)
 }
 
 // list requests the tools of a server and stores them in the catalog.

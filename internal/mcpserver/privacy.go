@@ -99,7 +99,7 @@ func answerOf(ctx context.Context, s *Server, c builtin.Call, execution string) 
 		return "", fault.New(fault.Invalid, "execution %.60q has no result to restore: it is %s", execution, b.State).
 			WithHint("wait for its end with wait_for_background_task")
 	}
-	redacted, err := c.Gate().Redact(ctx, message(*b.Reply, c.Commands))
+	redacted, err := c.Gate().Redact(ctx, builtin.Answer(*b.Reply, c.Commands))
 	if err != nil {
 		return "", err
 	}

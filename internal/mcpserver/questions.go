@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -163,7 +162,7 @@ func redactQuestion(ctx context.Context, gate *redact.Gate, q question.Question)
 		one.Text, err = gate.RevealToPerson(ctx, builtin.WithAsker(q.Text, q.Asker))
 		return one, err
 	}
-	if one.Text, err = gate.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
+	if one.Text, err = gate.Redact(ctx, asker(q)+" asks: "+builtin.Printable(q.Text)); err != nil {
 		return one, err
 	}
 	schema, err := gate.Tokenize(ctx, "", string(q.Schema))
@@ -178,17 +177,7 @@ func asker(q question.Question) string {
 	if q.From == "" {
 		return "The code that is running"
 	}
-	return "The tool " + printable(q.From) + ", which the code called,"
-}
-
-// printable escapes control characters, with which one text could look like several.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
+	return "The tool " + builtin.Printable(q.From) + ", which the code called,"
 }
 
 func answers(replies map[string]wire.Reply) question.Answer {

@@ -52,6 +52,8 @@ func wireTool(s *Server, t builtin.Tool) wire.Tool {
 // run runs a tool. One that starts an execution is called again with the state of its request.
 func (s *Server) run(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	switch {
+	case c.Tool.Converse != nil:
+		return conversations{s}.serve(ctx, c)
 	case c.Tool.Start == nil:
 		return c.Tool.Run(ctx, c)
 	case c.State != "":

@@ -19,7 +19,7 @@ type Server struct {
 	key        stateKey
 	smallest   map[string]builtin.Profile // the smallest profile that lists each tool
 	tokenTools map[string]bool            // tools that need privacy
-	waiting    waitingTasks
+	waiting    waitingCalls
 	recent     recentAnswers
 	shown      shownQuestions // of tasks
 

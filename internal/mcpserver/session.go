@@ -18,7 +18,7 @@ func (s sessionTools) all() []builtin.Tool {
 	return []builtin.Tool{{
 		Name: "resume_session", Profile: builtin.Standard,
 		Description: "Restore the variables of a lost session.",
-		Params:      []builtin.Param{{Name: "session_id", Kind: builtin.Text, Required: true, Source: sessionIDs}},
+		Params:      []builtin.Param{{Name: "session_id", Kind: builtin.Text, Required: true, Source: builtin.SessionIDs}},
 		MaxChars:    100_000,
 		Hints:       wire.Hints{Destructive: true}, // files are written again
 		Run:         builtin.Handle(s.resumeSession),

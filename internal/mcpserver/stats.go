@@ -202,9 +202,9 @@ func (s statsTools) listTokens(id tenant.ID) int64 {
 func (s statsTools) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
 	name, err := s.cfg.Sandbox(ctx, id)
 	if err != nil {
-		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restriction.On(), Error: fault.Sentence(err)}
+		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restriction.On(), Error: fault.Sentence(err)}
 	}
-	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restriction.On(), Working: true}
+	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restriction.On(), Working: true}
 }
 
 // versionInfo is the answer of get_version.

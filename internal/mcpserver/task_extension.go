@@ -73,7 +73,7 @@ func (s protocolTasks) task(ctx context.Context, h *home.Home, id string, asks b
 		t.Status = wire.TaskCancelled
 	case b.Ended && b.Reply != nil && b.State != string(journal.Interrupted):
 		t.Status = wire.TaskCompleted
-		m := message(*b.Reply, commands)
+		m := builtin.Answer(*b.Reply, commands)
 		m.CountTokens = true
 		res, err := gate.Redact(ctx, m)
 		if err != nil {

@@ -70,7 +70,7 @@ func (s toolTools) searchTools(ctx context.Context, c builtin.Call, args struct 
 }) (redact.Message, error) {
 	q := lookup.Query{Text: string(args.Query), Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
 	if args.Most != nil {
-		if q.Limit = int(toInt64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
+		if q.Limit = int(builtin.Int64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}

@@ -76,7 +76,7 @@ func play(t *testing.T, file string) {
 	want := string(script.Data)
 	face := mcpserver.Config{Profile: profile}
 	if len(servers) > 0 {
-		face.Passthrough = newPassthrough(t, servers)
+		face.Relay = newPassthrough(t, servers)
 	}
 	got := runTranscript(t, newServerOf(t, t.TempDir(), face, cfg), want)
 	if *update {

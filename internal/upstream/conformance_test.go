@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
@@ -173,7 +174,8 @@ func conform(url string) int {
 		return 1
 	}
 	defer os.RemoveAll(home)
-	server := upstream.Remote{URL: url, Client: upstream.Client{MetadataURL: "https://conformance-test.local/client-metadata.json"}}
+	client := &oauth.Client{MetadataURL: "https://conformance-test.local/client-metadata.json"}
+	server := upstream.Remote{URL: url, Authorization: client}
 	var given struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
@@ -181,8 +183,8 @@ func conform(url string) int {
 		Issuer string `json:"issuer"`
 	}
 	_ = json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &given)
-	server.Client.ID, server.Client.Secret, server.Client.Key, server.Client.Issuer = given.ID, given.Secret, given.Key, given.Issuer
-	server.ClientCredentials = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
+	client.ID, client.Secret, client.Key, client.Issuer = given.ID, given.Secret, given.Key, given.Issuer
+	client.Machine = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
 	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "s", Kind: server}}, Client: "test-client", Version: "1", RetryDelay: time.Millisecond,
 		Logins: secret.NewStore(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
 	if err != nil {

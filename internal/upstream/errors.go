@@ -195,7 +195,7 @@ func (m *messages) transportError(err error, doing string) error {
 	refusal, refused := errors.AsType[*mcp.ServerError](err)
 	own, isOwn := errors.AsType[*fault.Error](err)
 	switch {
-	case isOwn: // of package oauth, or of a Kind
+	case isOwn: // of an Authorization, or of a Kind
 		return m.prefixName(own)
 	case answered && (status.Code == 401 || status.Code == 403):
 		return m.errorf(fault.Denied, "%s while %s", status, doing).WithHint("check the credentials in the configuration of server %s", m.name)

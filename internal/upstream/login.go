@@ -8,13 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
-
-// HasLogin reports whether a store has a login to a server.
-func HasLogin(logins *secret.Store, server string) bool { return oauth.HasLogin(logins, server) }
 
 // Login runs an interactive login to a server. ctx bounds its duration.
 func (s *Set) Login(ctx context.Context, server string, p Interaction) error {
@@ -55,13 +50,15 @@ func loginTo(s *Set, name string) (*login, error) {
 // login obtains the tokens for a server over HTTP.
 type login struct {
 	remote *remote
-	last   atomic.Pointer[oauth.Login] // of the last connection; nil if it uses none
+	last   atomic.Pointer[Login] // of the last connection; nil if it uses none
 }
 
 // lastLogin returns the stored login that the last connection used; nil if it used none.
-func lastLogin(c Connector) *oauth.Login {
+func lastLogin(c Connector) Login {
 	if r, ok := c.(*remote); ok {
-		return r.login.last.Load()
+		if last := r.login.last.Load(); last != nil {
+			return *last
+		}
 	}
 	return nil
 }
@@ -73,22 +70,17 @@ func hasNewLogin(c Connector) bool {
 }
 
 // tokens returns the source of access tokens for the server at a URL; nil if the
-// configuration contains credentials or there is no login store.
-func (l *login) tokens(ctx context.Context, at string) (mcp.TokenSource, error) {
+// configuration contains credentials or there is none.
+func (l *login) tokens(ctx context.Context, at string) (TokenSource, error) {
 	r := l.remote
-	if r.hasCredentials(at) || !r.ClientCredentials && r.host.set.cfg.Logins == nil {
+	if r.Authorization == nil || r.hasCredentials(at) {
 		return nil, nil
 	}
-	cfg, err := l.config(ctx, at)
-	if err != nil {
-		return nil, err
+	source, err := r.Authorization.Tokens(ctx, l.account(at))
+	if person, ok := source.(Login); ok {
+		l.last.Store(&person)
 	}
-	if r.ClientCredentials {
-		return oauth.NewClientCredentials(cfg), nil
-	}
-	last := oauth.NewLogin(cfg)
-	l.last.Store(last)
-	return last, nil
+	return source, err
 }
 
 // hasCredentials reports whether the configuration contains credentials: an
@@ -105,25 +97,26 @@ func (r Remote) hasCredentials(at string) bool {
 	return false
 }
 
-func (l *login) config(ctx context.Context, at string) (oauth.Config, error) {
-	h, client := l.remote.host, l.remote.Client
-	for what, value := range map[string]*string{"client_id": &client.ID, "client_secret": &client.Secret, "private_key": &client.Key} {
-		resolved, err := h.set.cfg.Resolve(ctx, *value)
-		if err != nil {
-			return oauth.Config{}, unresolved("setting", what, err)
-		}
-		*value = resolved
+func (l *login) account(at string) Account {
+	h := l.remote.host
+	return Account{
+		Server: h.name, URL: at, Logins: h.set.cfg.Logins, OnSecret: h.redact.addSecret, OnToken: h.AddToken, Log: h.set.cfg.Log,
+		Resolve: func(ctx context.Context, what, value string) (string, error) {
+			value, err := h.set.cfg.Resolve(ctx, value)
+			if err != nil {
+				return "", unresolved("setting", what, err)
+			}
+			return value, nil
+		},
 	}
-	h.redact.addSecret(client.Secret)
-	return oauth.Config{Server: h.name, URL: at, Client: client, Store: h.set.cfg.Logins, OnSecret: h.AddToken, Log: h.set.cfg.Log}, nil
 }
 
 // prepare returns a login to the server at a URL that a person can run.
-func (l *login) prepare(ctx context.Context) (at string, run *oauth.Login, err error) {
+func (l *login) prepare(ctx context.Context) (at string, run Login, err error) {
 	r := l.remote
 	switch {
-	case r.ClientCredentials:
-		return "", nil, fault.New(fault.Invalid, "needs no login: it uses client credentials")
+	case r.Authorization == nil:
+		return "", nil, fault.New(fault.Invalid, "has no login")
 	case r.host.set.cfg.Logins == nil:
 		return "", nil, fault.New(fault.Unavailable, "cannot be logged in to: this process has no login store")
 	}
@@ -133,11 +126,15 @@ func (l *login) prepare(ctx context.Context) (at string, run *oauth.Login, err e
 	if r.hasCredentials(at) {
 		return "", nil, fault.New(fault.Invalid, "needs no login: its headers contain Authorization, or its url a user name").WithHint("remove that to log in")
 	}
-	cfg, err := l.config(ctx, at)
+	source, err := r.Authorization.Tokens(ctx, l.account(at))
 	if err != nil {
 		return "", nil, err
 	}
-	return at, oauth.NewLogin(cfg), nil
+	run, ok := source.(Login)
+	if !ok {
+		return "", nil, fault.New(fault.Invalid, "needs no login: it uses client credentials")
+	}
+	return at, run, nil
 }
 
 // authorize lets a person log in.
@@ -177,7 +174,7 @@ func (l *login) failure(err error) error {
 
 // requestChallenge calls the server without a token and returns its challenge. received
 // is false if the server accepted that. Its error is displayable.
-func (l *login) requestChallenge(ctx context.Context, at string) (c oauth.Challenge, received bool, err error) {
+func (l *login) requestChallenge(ctx context.Context, at string) (c Challenge, received bool, err error) {
 	r := l.remote
 	headers, err := r.resolveHeaders(ctx)
 	if err != nil {
@@ -202,10 +199,10 @@ func (l *login) requestChallenge(ctx context.Context, at string) (c oauth.Challe
 type challengeRecorder struct {
 	mu        sync.Mutex
 	received  bool
-	challenge oauth.Challenge
+	challenge Challenge
 }
 
-func (s *challengeRecorder) result() (oauth.Challenge, bool) {
+func (s *challengeRecorder) result() (Challenge, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.challenge, s.received
@@ -215,7 +212,7 @@ func (s *challengeRecorder) result() (oauth.Challenge, bool) {
 func (*challengeRecorder) Token(context.Context) (string, error) { return "", nil }
 
 // Renew implements mcp.TokenSource.
-func (s *challengeRecorder) Renew(_ context.Context, _ string, c oauth.Challenge) error {
+func (s *challengeRecorder) Renew(_ context.Context, _ string, c Challenge) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.challenge, s.received = c, true

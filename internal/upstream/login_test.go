@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 )
 
 // newGuardedSet returns a Set with a server that requires tokens. Logins are stored in dir.
 func newGuardedSet(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{
-		Servers: append(more, upstream.Server{Name: "guarded", Kind: upstream.Remote{URL: g.URL}}), RetryDelay: time.Hour,
+		Servers: append(more, upstream.Server{Name: "guarded", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{}}}), RetryDelay: time.Hour,
 		Logins: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
 		Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -115,7 +116,7 @@ func TestTokenInAnswerIsRedacted(t *testing.T) {
 func TestClientCredentials(t *testing.T) {
 	g := oauthtest.New(t)
 	g.Client = "app"
-	server := upstream.Server{Name: "batch", Kind: upstream.Remote{URL: g.URL, ClientCredentials: true, Client: upstream.Client{ID: "app", Secret: "s3cret-app"}}}
+	server := upstream.Server{Name: "batch", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{ID: "app", Secret: "s3cret-app", Machine: true}}}
 	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{}, server)
 	wantEcho(t, s, "batch")
 	wantError(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
@@ -124,8 +125,8 @@ func TestClientCredentials(t *testing.T) {
 func TestLoginRejectsOtherServers(t *testing.T) {
 	g, open := oauthtest.New(t), serve(t, nil)
 	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{}, brokenServer(t, "good"),
-		upstream.Server{Name: "named", Kind: upstream.Remote{URL: g.URL, Headers: map[string]string{"authorization": "Bearer x"}}},
-		upstream.Server{Name: "open", Kind: upstream.Remote{URL: open.URL + "/mcp"}}, upstream.Server{Name: "down", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}})
+		upstream.Server{Name: "named", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{}, Headers: map[string]string{"authorization": "Bearer x"}}},
+		upstream.Server{Name: "open", Kind: upstream.Remote{URL: open.URL + "/mcp", Authorization: &oauth.Client{}}}, upstream.Server{Name: "down", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp", Authorization: &oauth.Client{}}})
 	for name, c := range map[string]struct {
 		kind fault.Kind
 		says string
@@ -140,7 +141,7 @@ func TestLoginRejectsOtherServers(t *testing.T) {
 	}
 	_, err := s.Logout(t.Context(), "guarded")
 	wantError(t, err, fault.NotFound, `server "guarded" has no login`)
-	server := upstream.Server{Name: "x", Kind: upstream.Remote{URL: "http://127.0.0.1", ClientCredentials: true, Client: upstream.Client{ID: "x"}}}
+	server := upstream.Server{Name: "x", Kind: upstream.Remote{URL: "http://127.0.0.1", Authorization: &oauth.Client{ID: "x", Machine: true}}}
 	_, err = upstream.New(upstream.Config{Servers: []upstream.Server{server}})
 	wantError(t, err, fault.Invalid, `server "x" uses client credentials and needs client_id`)
 }

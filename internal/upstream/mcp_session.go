@@ -7,7 +7,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
 // mcpSession adapts an mcp.Session to Session.
@@ -25,7 +24,7 @@ func (mcpSession) IsBroken(err error) bool {
 	_, name := errors.AsType[*net.DNSError](err)
 	status, answered := errors.AsType[*mcp.StatusError](err)
 	return down && network.Op == "dial" || name || answered && (status.Code == 401 || status.Code == 403) ||
-		fault.KindOf(err) == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope)
+		fault.KindOf(err) == fault.Denied && !errors.Is(err, ErrInsufficientScope)
 }
 
 // protocolOf returns the session of an MCP server; nil for other servers.

@@ -14,11 +14,10 @@ import (
 
 // Remote is the kind of an MCP server that is reached over HTTP.
 type Remote struct {
-	URL               string            // http or https
-	Headers           map[string]string //
-	Transport         string            // "http" or "sse"; "" means streamable HTTP with SSE as fallback
-	Client            Client            // OAuth client; its ID, Secret and Key may contain references
-	ClientCredentials bool              // obtain tokens with the client credentials of Client, without an interactive login
+	URL           string            // http or https
+	Headers       map[string]string //
+	Transport     string            // "http" or "sse"; "" means streamable HTTP with SSE as fallback
+	Authorization Authorization     // obtains access tokens; nil means that there are none
 }
 
 // Noun implements Kind.
@@ -29,10 +28,13 @@ func (r Remote) Validate() error {
 	switch {
 	case r.URL == "":
 		return errNoAddress
-	case r.ClientCredentials && (r.Client.ID == "" || r.Client.Secret == "" && r.Client.Key == ""):
-		return fault.New(fault.Invalid, "uses client credentials and needs client_id, and client_secret or private_key")
 	case r.Transport != "" && r.Transport != "http" && r.Transport != "sse":
 		return fault.New(fault.Invalid, "has transport %q: use http or sse", r.Transport)
+	}
+	if r.Authorization != nil {
+		if err := r.Authorization.Validate(); err != nil {
+			return err
+		}
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -12,9 +12,8 @@
 // other, and no failure of a server ends the daemon.
 //
 // Subpackages: process runs programs, mcp speaks the protocol and is the only one that
-// imports the SDK, oauth obtains tokens for servers over HTTP, spool keeps large answers,
-// sanitize makes foreign text safe to display, urlpath reads the paths of URLs as servers do.
-// network sends the requests of code, and contains a Kind.
+// imports the SDK, spool keeps large answers, sanitize makes foreign text safe to display,
+// urlpath reads the paths of URLs as servers do. network sends the requests of code, and contains a Kind.
 //
 // A Set is safe for concurrent use. It does not evaluate policy, validate arguments,
 // detect personal data, write the journal or keep a catalog: wrappers and packages above
@@ -35,7 +34,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
 
@@ -94,12 +92,6 @@ type (
 
 	Completion = mcp.Completion
 	Values     = mcp.Values
-)
-
-// Types of package oauth that appear in this API.
-type (
-	Client      = oauth.Client
-	Interaction = oauth.Interaction
 )
 
 // Listing describes a server and all its tools.

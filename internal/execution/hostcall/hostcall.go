@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -49,6 +50,8 @@ type Scope struct {
 	Home   *home.Home   // of its tenant
 	Gate   *redact.Gate // for what its code gets and stores
 	DryRun bool         // what a call changes is kept in memory, for this execution
+	// Audit records a line about the execution, which the function completes.
+	Audit func(audit.Kind, func(*audit.Line))
 }
 
 // Source has methods of a feature.

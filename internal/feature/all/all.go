@@ -9,10 +9,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 )
 
@@ -25,10 +28,13 @@ func Features() []feature.Feature {
 		gvisor.Feature(),
 		importer.Feature(),
 		microvm.Feature(),
+		oauth.Feature(),
 		openapi.Feature(),
+		passthrough.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),
+		task.Feature(),
 		workflow.Feature(),
 	}
 }

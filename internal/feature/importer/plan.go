@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
@@ -30,6 +31,7 @@ type plan struct {
 	declined bool // the user did not confirm the import
 	clients  []target
 	backups  clientconfig.Backups
+	features []config.Section // of the program
 }
 
 // Values of plan.status.
@@ -59,6 +61,7 @@ func fullPlan(env *cli.Env, o options, clients clientconfig.Env) (*plan, error) 
 			return nil, err
 		}
 	}
+	p.features = daemon.Sections(env.Features)
 	p.found = clientconfig.Find(clients, o.here)
 	if p.old, err = os.ReadFile(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", p.path)
@@ -76,7 +79,7 @@ func fullPlan(env *cli.Env, o options, clients clientconfig.Env) (*plan, error) 
 
 // compare sets the status of each server and the new content of sandpiper.yaml.
 func (p *plan) compare() error {
-	existing, err := config.ServersIn(p.path, p.old)
+	existing, err := config.ServersIn(p.path, p.old, p.features...)
 	if err != nil {
 		return err
 	}
@@ -98,11 +101,11 @@ func (p *plan) compare() error {
 	if len(p.added) == 0 {
 		return nil
 	}
-	if p.text, err = config.AddServers(p.path, p.old, p.added); err == nil && p.old == nil {
+	if p.text, err = config.AddServers(p.path, p.old, p.added, p.features...); err == nil && p.old == nil {
 		p.text = append([]byte(config.SchemaLine+"# MCP servers that code may import: docs/servers.md\n"), p.text...)
 	}
 	if err != nil {
-		snippet, _ := config.AddServers(p.path, nil, p.added)
+		snippet, _ := config.AddServers(p.path, nil, p.added, p.features...)
 		return fault.Wrap(fault.Unavailable, err, "%s", fault.Message(err)).
 			WithHint("%s; or add this by hand:\n%s", fault.Hint(err), snippet)
 	}

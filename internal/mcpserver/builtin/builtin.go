@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -27,9 +28,6 @@ const (
 	Lean     Profile = "lean"     // executing code
 	Standard Profile = "standard" // also files, skills, statistics
 	Full     Profile = "full"     // everything
-
-	// Passthrough lists the tools of the servers only.
-	Passthrough Profile = "passthrough"
 )
 
 // Profiles are the profiles with code execution, smallest first.
@@ -66,6 +64,9 @@ type Tool struct {
 	// the background if it takes long, and continues it when the client has answered.
 	Start   func(context.Context, Call) (*execution.Execution, error)
 	OwnCode bool // Start runs code of the tool itself, of which the caller gets no traceback
+	// Converse, instead of Run, may start executions and ask the model of the client until it has an answer.
+	Converse func(context.Context, *Conversation) (redact.Message, error)
+	Samples  bool // Converse may ask the model of the client
 }
 
 // Call is one call of a tool.
@@ -81,6 +82,17 @@ type Call struct {
 	Outcome  *string        // for telemetry
 	Commands fault.Commands // in messages
 	Note     *string        // for the model, about the arguments
+}
+
+// Conversation is a call during which a tool uses several abilities of the client. Some clients call again
+// with what they were asked for: then the Call is the last one.
+type Conversation struct {
+	Call
+	// Follow shows the progress and questions of an execution until it ends. The result is nil if it was
+	// suspended: then the message is the answer to the call.
+	Follow func(context.Context, *execution.Execution) (*reply.Result, redact.Message, error)
+	// Report shows what the tool does.
+	Report func(ctx context.Context, message string)
 }
 
 // Gate returns the redaction for the call's tenant and session.

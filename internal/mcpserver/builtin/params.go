@@ -42,6 +42,15 @@ var FileNames Source = func(ctx context.Context, home *home.Home, _ *lookup.Find
 	return all.Files, err
 }
 
+// SessionIDs are the sessions.
+var SessionIDs Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
+	all, err := home.Sessions.List(ctx)
+	for _, s := range all {
+		ids = append(ids, s.ID)
+	}
+	return ids, err
+}
+
 // Param is one parameter of a tool. The listed schema and the argument check are made
 // from the same params.
 type Param struct {
@@ -313,4 +322,11 @@ func UnknownParam(tool string, params []Param, name string) error {
 		return e.WithHint("it takes none")
 	}
 	return e.WithHint("it takes %s", strings.Join(names, ", "))
+}
+
+// Int64 converts f, which has no fraction, to the nearest int64: JSON numbers can be
+// larger.
+func Int64(f float64) int64 {
+	const exact = 1 << 53
+	return int64(math.Max(-exact, math.Min(f, exact)))
 }

@@ -40,7 +40,7 @@ func (s *Server) accessLog(authn authenticator) mcp.Middleware {
 				a.Remote = x.Header.Get(remoteHeader)
 			}
 			if call, ok := req.(*mcp.CallToolRequest); ok {
-				a.BytesIn, a.Tool = len(call.Params.Arguments), scopeTable{s.cfg}.knownTool(call.Params.Name)
+				a.BytesIn, a.Tool = len(call.Params.Arguments), knownTool(s.cfg.Tools, call.Params.Name)
 			}
 			if answer, ok := res.(*mcp.CallToolResult); ok && err == nil {
 				a.Failed = answer.IsError
@@ -80,4 +80,12 @@ var methods = []string{
 	"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
 	"skills/list", "skills/get",
 	"subscriptions/listen", "notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
+}
+
+// knownTool returns the name of a tool of ours, or "".
+func knownTool(tools []Tool, name string) string {
+	if slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name }) {
+		return name
+	}
+	return ""
 }

@@ -261,15 +261,7 @@ func (s scopeTable) noteRefused(authn authenticator, r *http.Request, o operatio
 	}
 	a := Access{Caller: authn.callerFrom(r.Context()), Remote: r.RemoteAddr, Method: knownMethod(o.Method), Code: jsonrpc.CodeInvalidRequest, Duration: took}
 	if o.Method == "tools/call" {
-		a.BytesIn, a.Tool = len(o.Params.Arguments), s.knownTool(o.Params.Name)
+		a.BytesIn, a.Tool = len(o.Params.Arguments), knownTool(s.cfg.Tools, o.Params.Name)
 	}
 	s.cfg.Access(a)
-}
-
-// knownTool returns the name of a tool of ours, or "".
-func (s scopeTable) knownTool(name string) string {
-	if slices.ContainsFunc(s.cfg.Tools, func(t Tool) bool { return t.Name == name }) {
-		return name
-	}
-	return ""
 }

@@ -82,7 +82,7 @@ func translateError(err error) error {
 	wire, isWire := errors.AsType[*jsonrpc.Error](err)
 	own, isOwn := errors.AsType[*fault.Error](err)
 	switch {
-	case isOwn: // of package oauth
+	case isOwn: // of a TokenSource
 		return own
 	case isStatus:
 		return status

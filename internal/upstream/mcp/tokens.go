@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
 // TokenSource provides access tokens for a server.
@@ -19,8 +18,19 @@ type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 	// Renew is called when the server rejected a request with this token; "" means without
 	// one. nil means that Token returns a new token.
-	Renew(ctx context.Context, rejected string, c oauth.Challenge) error
+	Renew(ctx context.Context, rejected string, c Challenge) error
 }
+
+// Challenge is a server response that requires a token, or one with more scopes.
+type Challenge struct {
+	Metadata          string   `json:"metadata,omitempty"` // URL of the resource metadata; "" if not given
+	Scopes            []string `json:"scopes,omitempty"`   // required scopes; nil if not given
+	InsufficientScope bool     `json:"more,omitempty"`     // the token is valid, but lacks scopes
+	AfterRenewal      bool     `json:"-"`                  // the token was obtained after another was rejected
+}
+
+// ErrInsufficientScope means that a valid token lacks scopes for the request.
+var ErrInsufficientScope = errors.New("insufficient scope")
 
 // maxRenewals limits how often one request is sent again with another token. More than one
 // may be needed, since another process may renew the token at the same time, or log in.
@@ -71,7 +81,7 @@ func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 // server/discover fails, send initialize and return its error, which hides the reason.
 func (w *httpLink) rememberDenial(err error) error {
 	denied, ok := errors.AsType[*fault.Error](err)
-	if ok && denied.Kind == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope) {
+	if ok && denied.Kind == fault.Denied && !errors.Is(err, ErrInsufficientScope) {
 		w.denied.Store(denied)
 	}
 	return err
@@ -92,7 +102,7 @@ func cloneRequest(r *http.Request) (*http.Request, error) {
 
 // parseChallenge reports whether a response requires a token, or one with more scopes, and
 // returns the parameters of its challenge.
-func parseChallenge(res *http.Response) (c oauth.Challenge, challenged bool) {
+func parseChallenge(res *http.Response) (c Challenge, challenged bool) {
 	if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 		return c, false
 	}

@@ -169,7 +169,7 @@ class _Interpreter:
             "time_limit": self.limits.time_limit,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
-            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "display": self.screen.display, "ToolError": ToolError,
+            "progress": self.progress, "ask": self.ask, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "display": self.screen.display, "ToolError": ToolError,
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel, "retry": self.retries.retry,
         }
@@ -219,17 +219,6 @@ class _Interpreter:
             raise TypeError(f"ask(question, schema): the question must be text, got {type(question).__name__}")
         args = {"question": question, "schema": _loads(convert.dumps(schema, 1 << 16).decode())}
         return self.channel.call("ask", args)["value"]
-
-    def ask_llm(self, prompt, data=None, json_schema=None):
-        """Ask a language model about data and return its answer, a text.
-
-        With a JSON schema the answer is a value that conforms to it. The requests and tokens of an
-        execution are limited. Off unless the operator has configured a model.
-        """
-        if not isinstance(prompt, str):
-            raise TypeError(f"ask_llm(prompt, data, json_schema): the prompt must be text, got {type(prompt).__name__}")
-        args = {"prompt": prompt, "data": _loads(convert.dumps(data, 1 << 20).decode()), "schema": _loads(convert.dumps(json_schema, 1 << 16).decode())}
-        return self.channel.call("ask_llm", args)["value"]
 
     def fetch(self, url, method="GET", headers=None, json=None, data=None, timeout=30):
         """Send an HTTP request to a host that the operator allows, and return the response.

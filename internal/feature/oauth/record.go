@@ -1,0 +1,93 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// record is a login as stored on disk, encrypted. It is valid only for its URL.
+type record struct {
+	URL        string         `json:"url"`
+	Resource   string         `json:"resource,omitempty"`
+	Issuer     string         `json:"issuer,omitempty"`
+	Endpoint   string         `json:"endpoint,omitempty"`
+	Revocation string         `json:"revocation,omitempty"`
+	Client     clientIdentity `json:"client,omitzero"`
+	Access     string         `json:"access,omitempty"` // access token; "" before the first login
+	Refresh    string         `json:"refresh,omitempty"`
+	ObtainedAt time.Time      `json:"given,omitzero"`  // when Access was obtained; zero if unknown
+	Expiry     time.Time      `json:"expiry,omitzero"` // of Access
+	Scopes     []string       `json:"scopes,omitempty"`
+	Challenge  *Challenge     `json:"wanted,omitempty"` // of the server, for the next login
+
+	Registration *registration `json:"registration,omitempty"` // of the client, for the next login; nil if not registered dynamically
+}
+
+// registration is a dynamically registered client.
+type registration struct {
+	Issuer             string         `json:"issuer"`
+	Client             clientIdentity `json:"client"`
+	ConfiguredRedirect string         `json:"asked,omitempty"` // redirect URL in the configuration
+	Redirect           string         `json:"redirect"`        // including the port, which some servers compare
+	Scopes             []string       `json:"scopes,omitempty"`
+	ExpiresAt          time.Time      `json:"ends,omitzero"` // of the client's secret
+}
+
+// isUsable reports whether the client can be used for another login.
+func (r *registration) isUsable(issuer, asked string, scopes []string) bool {
+	return r != nil && r.Issuer == issuer && r.ConfiguredRedirect == asked && (r.ExpiresAt.IsZero() || time.Now().Before(r.ExpiresAt)) &&
+		!slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(r.Scopes, s) })
+}
+
+// recordName is the name of the record in the Store.
+func (c Config) recordName() string { return upstream.LoginName(c.Server) }
+
+// load reads the record; nil means that there is none for this URL.
+func (c Config) load() (*record, secret.Stamp, error) {
+	stamp := c.Store.Stamp(c.recordName())
+	text, err := c.Store.Find(c.recordName())
+	r := &record{}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, stamp, nil
+	case errors.Is(err, secret.ErrUndecryptable), err == nil && json.Unmarshal(text, r) != nil:
+		return nil, stamp, c.loginRequired("needs a new login: the stored one cannot be decrypted; its key was lost or replaced, or it is damaged")
+	case err != nil:
+		return nil, stamp, fault.Wrap(fault.Unavailable, err, "has a login that cannot be read").
+			WithHint("the data directory must belong to the user that runs Sandpiper")
+	case r.URL != c.URL || !c.canAuthenticate(r.Client):
+		return nil, stamp, nil // for another URL, or for a client that is no longer configured
+	}
+	c.OnSecret(r.Access)
+	c.OnSecret(r.Refresh)
+	c.OnSecret(r.Client.Secret)
+	if r.Registration != nil {
+		c.OnSecret(r.Registration.Client.Secret)
+	}
+	return r, stamp, nil
+}
+
+// canAuthenticate reports whether the credentials of the client are still available.
+func (c Config) canAuthenticate(k clientIdentity) bool {
+	return k.Method == "" || k.Method == methodNone || k.Secret != "" || k.ID == c.Client.ID
+}
+
+// save stores the record.
+func (c Config) save(r *record) (secret.Stamp, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return secret.Stamp{}, err
+	}
+	if err := c.Store.Put(c.recordName(), text); err != nil {
+		return secret.Stamp{}, fault.Wrap(fault.Unavailable, err, "has a login that cannot be stored").
+			WithHint("check the disk of the data directory; if the file key in it is damaged, delete it and log in again")
+	}
+	return c.Store.Stamp(c.recordName()), nil
+}

@@ -1,0 +1,169 @@
+// Package passthrough lists the tools, resources and prompts of all connected servers as
+// those of one server, for clients that do not execute code.
+//
+// A name or URI that only one server has is listed unchanged; one that several have is
+// listed with the server as prefix: see names and address. Lists are protocol JSON in
+// pages; answers of servers are passed on unchanged. Calls go through toolcall.
+// Quarantined tools and tools of unconnected servers are not listed; calling one returns
+// the reason.
+//
+// A Face is safe for concurrent use. It caches the last lists of resources and prompts,
+// requests them again when a client lists them, and limits the wait for an answer. It
+// redacts nothing and decides nothing.
+package passthrough
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// Config of a Face.
+type Config struct {
+	Catalog *catalog.Catalog // required
+	Calls   *toolcall.Stack  // required
+	Servers *upstream.Set    // required
+	// ServersOf returns the connections of a tenant to a server; nil means Servers.
+	ServersOf func(id tenant.ID, server string) *upstream.Set
+	// Wait limits how long the first list of tools waits for servers that were never
+	// listed, and every list of resources and prompts; 0 means 5 s.
+	Wait time.Duration
+	Log  *slog.Logger // nil means discard
+}
+
+// Face offers what all servers have, as far as its viewer may use it.
+type Face struct {
+	*shared
+	viewer catalog.Viewer
+}
+
+// shared is the state of the Faces of all viewers.
+type shared struct {
+	cfg       Config
+	resources *listCache[upstream.Resource]
+	prompts   *listCache[upstream.Prompt]
+	links     links
+
+	mu    sync.Mutex
+	until time.Time                    // end of the wait for servers that were never listed
+	seen  *tools                       // tools of the last snapshot, for the operator
+	views map[*catalog.Snapshot]*tools // of its parts
+
+	changes uint64 // of the list of tools; a list may change back between two polls
+}
+
+// New returns the Face of the operator. The caller closes it.
+func New(cfg Config) *Face {
+	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Face{shared: &shared{cfg: cfg, views: map[*catalog.Snapshot]*tools{},
+		resources: newListCache(cfg.Wait, cfg.Servers.ListResources),
+		prompts:   newListCache(cfg.Wait, cfg.Servers.ListPrompts),
+	}}
+}
+
+// For returns the Face of a viewer.
+func (f *Face) For(v catalog.Viewer) *Face { return &Face{f.shared, v} }
+
+func (f *Face) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+
+// connections returns the viewer's connections to a server.
+func (f *Face) connections(server string) *upstream.Set {
+	if f.cfg.ServersOf == nil {
+		return f.cfg.Servers
+	}
+	return f.cfg.ServersOf(f.viewer.Tenant, server)
+}
+
+// ownLists replaces the cached lists of servers with which the viewer has connections of its own
+// by lists that it requests.
+func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers []string, list func(*upstream.Set, context.Context, string) ([]T, error)) map[string][]T {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Wait)
+	defer cancel()
+	for _, name := range servers {
+		if set := f.connections(name); set != f.cfg.Servers {
+			delete(all, name)
+			if got, err := list(set, ctx, name); err == nil {
+				all[name] = got
+			}
+		}
+	}
+	return all
+}
+
+func (f *Face) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
+	return toolcall.Owner{Home: home, Gate: gate, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
+}
+
+// Close cancels requests to servers and waits for them.
+func (f *Face) Close() {
+	f.resources.close()
+	f.prompts.close()
+}
+
+// Versions returns strings that change with each list.
+func (f *Face) Versions() (tools, resources, prompts string) {
+	f.tools()
+	f.mu.Lock()
+	tools = fmt.Sprint(f.changes)
+	f.mu.Unlock()
+	r, p := f.cfg.Servers.ListChanges()
+	return tools, fmt.Sprintf("%d %d %q", r, f.resources.news(), f.having(hasResources)), fmt.Sprintf("%d %d %q", p, f.prompts.news(), f.having(hasPrompts))
+}
+
+// capability is something that a server declares, and the request that lists it.
+type capability struct {
+	declared func(catalog.Server) bool
+	list     string
+}
+
+var (
+	hasResources = capability{func(s catalog.Server) bool { return s.Resources }, "resources/list"}
+	hasPrompts   = capability{func(s catalog.Server) bool { return s.Prompts }, "prompts/list"}
+)
+
+// having returns the connected servers that declare a capability.
+func (f *Face) having(c capability) (names []string) {
+	now := f.now()
+	for _, s := range now.Servers {
+		if s.Connected && c.declared(s) && now.Allows(tool.Ref{Server: s.Name, Tool: c.list}) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// await waits a limited time for servers that were never listed.
+func (f *Face) await(ctx context.Context) {
+	f.mu.Lock()
+	if f.until.IsZero() {
+		f.until = time.Now().Add(f.cfg.Wait)
+	}
+	ctx, cancel := context.WithDeadline(ctx, f.until)
+	f.mu.Unlock()
+	defer cancel()
+	f.cfg.Calls.AwaitTools(ctx, unlisted(f.now())...)
+}
+
+func unlisted(now *catalog.Snapshot) (names []string) {
+	for _, s := range now.Servers {
+		if s.Connected && s.Listed.IsZero() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
