@@ -143,7 +143,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return e.owner, nil
 }
 
-// features are what a daemon has besides the core.
+// features returns the features of a daemon.
 func features() []daemon.Feature { return feature.OfDaemon(all.Features()) }
 
 // loader returns the function that reads the configuration, and adds what is given in Go.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,14 +22,7 @@ import (
 func serveCommand(env *cli.Env) *cobra.Command {
 	var profile, addr, dir string
 	var container bool
-	var about, example string // of profiles of features
-	for _, f := range env.Features {
-		if p := f.Config.Profile; p.Name != "" {
-			about, example = " "+p.About, "  sandpiper serve --profile "+p.Name+"\n"
-		}
-	}
-	profiles := config.Profiles(daemon.Sections(env.Features))
-	last := len(profiles) - 1
+	profiles, about, example := profilesOf(env.Features)
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve MCP over standard input and output, or over HTTP",
@@ -80,11 +72,21 @@ skills and statistics, full adds the rest.` + about,
 			return runServe(cmd.Context(), env, flags, addr)
 		},
 	}
-	cli.EnumFlag(c.Flags(), &profile, "profile", "", "tools to offer: "+strings.Join(profiles[:last], ", ")+" or "+profiles[last], profiles...)
+	cli.EnumFlag(c.Flags(), &profile, "profile", "", "tools to offer: "+cli.OrList(profiles), profiles...)
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
 	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux", "run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return cli.OfTenant(env, c)
+}
+
+// profilesOf returns the profiles, and the words and the example about those of features in the help.
+func profilesOf(features []daemon.Feature) (names []string, about, example string) {
+	for _, f := range features {
+		if p := f.Config.Profile; p.Name != "" {
+			about, example = " "+p.About, "  sandpiper serve --profile "+p.Name+"\n"
+		}
+	}
+	return config.Profiles(daemon.Sections(features)), about, example
 }
 
 // runServe serves over HTTP if addr is not empty, otherwise over stdio.

@@ -158,12 +158,18 @@ func (c *Enum) Set(text string) error {
 	return nil
 }
 
+// OrList joins words, of which there is at least one, with commas and "or".
+func OrList(words []string) string {
+	list := words[len(words)-1]
+	if len(words) > 1 {
+		list = strings.Join(words[:len(words)-1], ", ") + " or " + list
+	}
+	return list
+}
+
 // allowed lists the words, and suggests one that is similar to text.
 func (c *Enum) allowed(text string) string {
-	list := c.Values[len(c.Values)-1]
-	if len(c.Values) > 1 {
-		list = strings.Join(c.Values[:len(c.Values)-1], ", ") + " or " + list
-	}
+	list := OrList(c.Values)
 	if near := fault.Nearest(text, c.Values, 1); near != nil && len(c.Values) > 1 {
 		list += "; did you mean " + near[0] + "?"
 	}

@@ -61,7 +61,7 @@ type Authorization interface {
 // AuthorizationKey is a key of servers with a URL.
 type AuthorizationKey struct {
 	Name string
-	// New returns what the key changes, and what servers without it have.
+	// New returns the value that the key changes; servers without the key have it unchanged.
 	New func() Authorization
 }
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Config is what backends that run CPython have in common.
+// Config configures any backend that runs CPython.
 type Config struct {
 	// Python is the directory of the interpreter. It contains bin/, lib/ and the
 	// package sandpiper of internal/sandbox/worker/python. Required.

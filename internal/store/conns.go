@@ -168,8 +168,8 @@ func (p *conns) tryBegin(ctx context.Context, k kind) (*conn, error) {
 // begin begins a transaction. Only that of a write waits for other connections.
 func (c *conn) begin(ctx context.Context, k kind) error {
 	query := "BEGIN IMMEDIATE"
-	if k == read {
-		query = "BEGIN"
+	if k == read { // which waits for nothing: see Tx
+		query, ctx = "BEGIN", context.WithoutCancel(ctx)
 	}
 	s, err := c.prepare(ctx, query)
 	if err == nil {

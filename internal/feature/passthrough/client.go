@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 )
 
-// client passes on what a server sends to the client during a call.
+// client forwards messages of a server to the client during a call.
 type client struct {
 	builtin.Visit
 	log *slog.Logger

@@ -84,8 +84,8 @@ type Call struct {
 	Note     *string        // for the model, about the arguments
 }
 
-// Conversation is a call during which a tool uses several abilities of the client. Some clients call again
-// with what they were asked for: then the Call is the last one.
+// Conversation is a call during which a tool uses several abilities of the client. Some clients answer
+// in another call: then Call is the last one.
 type Conversation struct {
 	Call
 	// Follow shows the progress and questions of an execution until it ends. The result is nil if it was

@@ -22,6 +22,6 @@ type Relay struct {
 type Visit struct {
 	wire.Request
 	Home     *home.Home
-	Gate     *redact.Gate   // for what the client gets
+	Gate     *redact.Gate   // redacts answers to the client
 	Commands fault.Commands // in messages
 }

@@ -58,7 +58,7 @@ type view struct {
 	waited *sync.Map // names of servers that a request has waited for
 }
 
-// importable is what code imports besides tools.
+// importable has the modules that code imports besides tools.
 type importable struct {
 	functions func() []codegen.Handwritten // of handwritten modules; nil means that there are none
 	skills    *skill.Store                 // nil means that there are none
@@ -71,9 +71,7 @@ func New(cfg Config) *Finder {
 
 // For returns a Finder of the tools that a viewer may use. New returns that of the operator.
 func (f *Finder) For(v catalog.Viewer) *Finder {
-	of := New(f.cfg)
-	of.viewer, of.waited = v, f.waited
-	return of
+	return &Finder{view: view{f.cfg, v, f.waited}, importable: importable{functions: f.functions}}
 }
 
 // WithSkills returns a Finder that also finds these skills.
