@@ -24,7 +24,6 @@ const serve = `
 import json, struct, sys
 sys.path.insert(0, sys.argv[1])
 from sandpiper.features.form import documents
-documents._CPU_SECONDS = 2
 while head := sys.stdin.buffer.read(8):
     sizes = struct.unpack(">II", head)
     request, data = map(sys.stdin.buffer.read, sizes)
