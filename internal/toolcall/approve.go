@@ -26,7 +26,7 @@ func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Dec
 			Ref: c.Ref, Schema: catalog.Hash(c.tool.Definition), Arguments: hex.EncodeToString(sum[:]),
 		},
 		Session: c.Session, Rule: decision.Rule, Reason: decision.Reason, Shown: c.Args,
-		Origin: approval.Origin{Origin: c.Origin, Lasting: lasting},
+		Origin: approval.Origin{Origin: c.Origin, Lasting: lasting}, NotBegun: c.notBegun,
 	}
 	for {
 		r, err := d.owner.Home.Approvals.Create(ctx, q)
@@ -111,9 +111,9 @@ func declined(ref tool.Ref, r approval.Request) string {
 // useApproval consumes an approval, provided that the tool can still be called and its
 // definition is unchanged: the catalog may have changed since the user was asked.
 func (d decider) useApproval(ctx context.Context, c call, b approval.Binding, r approval.Request) error {
-	switch r.State {
-	case approval.Approved:
-	case approval.Denied:
+	switch {
+	case r.State == approval.Approved, r.State == approval.Used && c.notBegun:
+	case r.State == approval.Denied:
 		if err := d.owner.Home.Approvals.ConsumeDenial(ctx, r.ID); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (d decider) useApproval(ctx context.Context, c call, b approval.Binding, r 
 		return fault.New(fault.Denied, "%s was not called: the tool has changed since approval %s was requested", c.Ref, r.ID).
 			WithHint("repeat the call to request a new approval")
 	}
-	if err := d.checkNow(ctx, c); err != nil {
+	if err := d.checkNow(ctx, c); err != nil || r.State == approval.Used {
 		return err
 	}
 	return d.owner.Home.Approvals.Use(ctx, r.ID, b)

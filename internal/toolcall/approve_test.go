@@ -29,12 +29,16 @@ type approvalRig struct {
 	t     *testing.T
 }
 
+func approvals(timeout time.Duration) func(tenant.ID, *store.DB) (*approval.Store, error) {
+	return func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: timeout})
+	}
+}
+
 func newApprovalRig(t *testing.T, timeout time.Duration) *approvalRig {
 	t.Helper()
 	dir := t.TempDir()
-	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
-		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: timeout})
-	}})
+	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), Approvals: approvals(timeout)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +193,49 @@ func TestReplayUsesEarlierApproval(t *testing.T) {
 	if _, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), g.failIfAsked)); err != nil || len(g.calls) != 1 {
 		t.Errorf("%v, %d calls", err, len(g.calls))
 	}
+}
+
+// A process that ends after it has used an approval, before the start of the call is on disk, has not made
+// the call. The next one makes it, without asking again.
+func TestReplayMakesApprovedCallThatWasNotBegun(t *testing.T) {
+	c := newRestarts(t)
+	rules, err := policy.New(policy.Config{Default: policy.Ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Policy: func() *policy.Policy { return rules }})
+	send := call("crm", "send", `{"to":"ann"}`)
+	asked := 0
+	send = withApprover(send, func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		asked++
+		return yes(ctx, a)
+	})
+	run := func(caller tool.Caller, wantAsked, wantCalls int) {
+		t.Helper()
+		asked = 0
+		_, err := caller.Call(t.Context(), send)
+		if err != nil || asked != wantAsked || len(c.calls) != wantCalls {
+			t.Errorf("%v; asked %d times, want %d; called %d times, want %d", err, asked, wantAsked, len(c.calls), wantCalls)
+		}
+	}
+	run(c.first(t), 1, 1)
+	c.start(t)
+	lost := c.first(t) // a record without the call
+	run(lost, 0, 1)
+	run(lost, 1, 2) // a second, equal call
+	c.start(t)
+	send.Args = json.RawMessage(`{"to":"bob"}`)
+	run(c.first(t), 1, 1)
+
+	// A call that may have been made needs its own approval, after the person has decided to make it again.
+	c = newRestarts(t)
+	c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Policy: func() *policy.Policy { return rules }})
+	c.interrupt(t, c.first(t), send)
+	c.answer = func(tool.Call) (tool.Result, error) { return text(`"sent"`), nil }
+	send.Decide = func(context.Context, int, tool.Ref, json.RawMessage) (tool.Decision, error) {
+		return tool.Decision{Outcome: tool.NoEffect}, nil
+	}
+	run(c.resume(t), 1, 1)
 }
 
 func TestReplayUsesEarlierDenial(t *testing.T) {

@@ -35,6 +35,7 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 		res, err := recordedResult(*was.Answer)
 		return answer{Result: res, outcome: outcomeReplayed}, err
 	}
+	c.notBegun = !was.Begun
 	if c.Number = was.Number; was.Begun && !c.tool.TrustedHints.Repeatable() {
 		if c.Decide == nil {
 			return answer{outcome: outcomeReplayed}, r.unknown(c.Call)

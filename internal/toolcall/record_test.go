@@ -56,7 +56,7 @@ func (c *restarts) start(t testing.TB) {
 		c.proc.Close()
 	}
 	c.proc = journal.NewProcess(filepath.Join(c.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(c.dir, "data"), Process: c.proc})
+	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(c.dir, "data"), Process: c.proc, Approvals: approvals(0)})
 	if err != nil {
 		t.Fatal(err)
 	}

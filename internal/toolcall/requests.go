@@ -135,7 +135,7 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, open func() (map[stri
 		err = fault.New(fault.Denied, "%s was not requested: a dry run contacts only trusted servers, and %q is not trusted", ref, ref.Server).
 			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
 	} else if c.Args, err = opened(open); err == nil {
-		err = a.checkAllowed(ctx, call{c, requestAsTool(v, ref)})
+		err = a.checkAllowed(ctx, call{Call: c, tool: requestAsTool(v, ref)})
 	}
 	if err == nil {
 		if err = a.home.Quotas.Take(ctx, quota.Calls); err != nil {

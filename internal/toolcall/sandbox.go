@@ -50,7 +50,7 @@ func (a *Requester) CheckSandbox(ctx context.Context, ref tool.Ref, args map[str
 	}
 	ref.Server = v.Name
 	c := tool.Call{Ref: ref, Execution: a.execution, Session: a.session, Args: raw}
-	return a.stack.checkSandbox(ctx, a.owner, policyCall(call{c, requestAsTool(v, ref)}, a.home))
+	return a.stack.checkSandbox(ctx, a.owner, policyCall(call{Call: c, tool: requestAsTool(v, ref)}, a.home))
 }
 
 // checkSandbox returns an error if policy requires a stronger sandbox than the owner's. A policy

@@ -115,6 +115,8 @@ func (o Owner) viewer() catalog.Viewer {
 type call struct {
 	tool.Call
 	tool catalog.Tool
+	// notBegun means that the record of its execution has no start of the call: no earlier run has made it.
+	notBegun bool
 }
 
 // answer is the result of a call within the stack.
@@ -237,7 +239,7 @@ func (s *Stack) resolve(ctx context.Context, viewer catalog.Viewer, c tool.Call)
 	if ok {
 		known.Tool = c.Tool
 	}
-	return call{c, t}, known, checkCallable(now, c.Ref)
+	return call{Call: c, tool: t}, known, checkCallable(now, c.Ref)
 }
 
 // awaitListed returns the catalog once the server of a call has listed its tools.

@@ -43,7 +43,7 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 	}
 	q.Origin = q.Origin.fit()
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		if r, err = s.findSame(ctx, tx, q.Binding); err == nil && r.State == Expired {
+		if r, err = s.findSame(ctx, tx, q); err == nil && r.State == Expired {
 			_, err = tx.ExecContext(ctx, "UPDATE approvals SET unseen = 0 WHERE id = ?", r.ID) // a later run asks again
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
@@ -71,13 +71,14 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 // findSame returns the latest request with a binding that is still in force, or
 // sql.ErrNoRows. A denial does not expire within its execution. Without an execution
 // any later call has the same binding, so there a denial is in force until it expires
-// or ConsumeDenial is called.
-func (s *Store) findSame(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
+// or ConsumeDenial is called. An approval that was used is in force for a call that was not begun: the
+// process ended in between.
+func (s *Store) findSame(ctx context.Context, tx *store.Tx, q Question) (Request, error) {
 	return s.scan(tx.QueryRowContext(ctx, "SELECT "+stored+` FROM approvals
 		WHERE execution = ? AND server = ? AND tool = ? AND arguments = ? AND kind = ? AND occurrence = ? AND schema = ?
-			AND (state IN ('open', 'approved', 'denied') AND expires > ? OR state = 'denied' AND execution <> '' OR unseen)
+			AND ((state IN ('open', 'approved', 'denied') OR state = 'used' AND ?) AND expires > ? OR state = 'denied' AND execution <> '' OR unseen)
 		ORDER BY created DESC LIMIT 1`,
-		b.Execution, b.Server, b.Tool, b.Arguments, b.Kind, b.Occurrence, b.Schema, s.cfg.Now().UnixMilli()))
+		q.Execution, q.Server, q.Tool, q.Arguments, q.Kind, q.Occurrence, q.Schema, q.NotBegun, s.cfg.Now().UnixMilli()))
 }
 
 func (s *Store) checkLimit(ctx context.Context, tx *store.Tx) error {

@@ -106,6 +106,8 @@ type Question struct {
 	Reason  string          // of the rule, or ""
 	Shown   json.RawMessage // arguments, or calls of the plan, as the person sees them: with private values
 	Origin  Origin
+	// NotBegun means that the execution has a record in which the call has not begun. It is not stored.
+	NotBegun bool
 }
 
 // Request is a stored question.
