@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -60,6 +61,7 @@ var skillScenarios = map[string]map[string]int{
 // TestSkillsConformance runs the scenarios of the skills extension against the built program, with
 // private values in the skills: digests are those of the redacted files.
 func TestSkillsConformance(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	wiretest.Installed(t)
 	needSandbox(t)

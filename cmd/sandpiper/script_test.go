@@ -100,14 +100,20 @@ func programOfTests() {
 	runProcess(slices.DeleteFunc(all.Features(), func(f feature.Feature) bool { return f.Name == os.Getenv(withoutFeature) }))
 }
 
-// Without a feature the rest of the program works. A script of the feature states what is missing.
+// Without a feature the rest of the program works. A script of the feature states what is missing. One
+// script of the core, another for each feature, shows the rest, and all of them if slow tests run.
 func TestFeaturesCanBeLeftOut(t *testing.T) {
-	for _, f := range all.Features() {
+	rest := []string{"exec", "exec_files", "files", "servers", "skills", "tenant"}
+	for i, f := range all.Features() {
+		core := rest
+		if i %= len(rest); !longtest.Slow() {
+			core = rest[i : i+1]
+		}
 		t.Run(f.Name, func(t *testing.T) {
 			p := scriptParams(t)
 			p.Files = []string{filepath.Join("testdata", "without", f.Name+".txtar")}
-			for _, core := range []string{"exec", "exec_files", "files", "servers", "skills", "tenant"} {
-				p.Files = append(p.Files, filepath.Join("testdata", "script", core+".txtar"))
+			for _, name := range core {
+				p.Files = append(p.Files, filepath.Join("testdata", "script", name+".txtar"))
 			}
 			setup := p.Setup
 			p.Setup = func(e *testscript.Env) error {
