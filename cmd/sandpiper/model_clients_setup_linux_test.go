@@ -41,7 +41,9 @@ var modelClients = []modelClient{
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.write(t, ".codex/config.toml", strings.ReplaceAll(string(text), strconv.Quote(h.binary), strconv.Quote(h.program)))
+			entry := strings.ReplaceAll(string(text), strconv.Quote(h.binary), strconv.Quote(h.program))
+			const table = "[mcp_servers.sandpiper]\n" // on a busy machine a server may take longer than the 10 seconds that Codex waits
+			h.write(t, ".codex/config.toml", strings.Replace(entry, table, table+"startup_timeout_sec = 60\n", 1))
 		},
 		command: func(h clientHome) (args, variables []string) {
 			return []string{h.modules.Path("codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"), "exec", "--skip-git-repo-check", prompt}, nil
