@@ -733,11 +733,15 @@ func TestApproveForFurtherCalls(t *testing.T) {
 	if r, err := c.Resume(t.Context(), r.ExecutionID, nil); result[int](t, r, err) != 42 {
 		t.Error(r)
 	}
-	if _, waiting = run(); len(waiting) != 1 {
+	second, waiting := run()
+	if len(waiting) != 1 {
 		t.Fatal("another execution was not asked about")
 	}
 	if err := c.Approvals().ApproveFor(t.Context(), waiting[0].ID, "tool"); err != nil {
 		t.Fatal(err)
+	}
+	if second, err := c.Resume(t.Context(), second.ExecutionID, nil); result[int](t, second, err) != 42 {
+		t.Error(second)
 	}
 	if _, more := run(); len(more) > 0 {
 		t.Errorf("asked again: %+v", more)
