@@ -215,7 +215,7 @@ func TestReplyDoesNotAnswerAnotherQuestion(t *testing.T) {
 	}
 }
 
-// askAboutCall interrupts a call, and returns its execution, which asks about it.
+// askAboutCall interrupts a call, and returns its execution, which asks about it in a process that has ended.
 func askAboutCall(t *testing.T, l *restarts) (id string, q question.Question, r approval.Request) {
 	t.Helper()
 	called, block := make(chan bool), make(chan bool)
@@ -239,6 +239,13 @@ func askAboutCall(t *testing.T, l *restarts) (id string, q question.Question, r 
 	if err != nil || len(all) != 1 || q.Call != 1 {
 		t.Fatalf("%+v %+v %v", q, all, err)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := second.Close(ended); err != nil {
+		t.Fatal(err)
+	}
+	done(t, x) // what waits for an answer has ended, as it would in a process
+	l.kill(t)
 	return id, q, all[0]
 }
 
@@ -248,7 +255,6 @@ func TestUsedDecisionSurvivesKill(t *testing.T) {
 	t.Parallel()
 	l := newRestarts(t)
 	id, q, r := askAboutCall(t, l)
-	l.kill(t)
 	_, h := l.restart(t, nil)
 	decision := approval.DecisionNote(tool.Decision{Outcome: tool.TookEffect, Answer: json.RawMessage(`{"n":5}`)})
 	if _, err := h.Approvals.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: decision, Asked: true}); err != nil {
