@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -78,6 +80,7 @@ func (c chromium) visit(t *testing.T, d *daemonProcess, asked string, steps ...b
 // eyes. Another site, which knows even the secret of the form, can neither answer nor frame the
 // page, and another tenant finds nothing.
 func TestApprovalPageInBrowser(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	browser := newChromium(t)
 	needSandbox(t)

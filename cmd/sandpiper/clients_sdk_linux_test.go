@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
@@ -90,6 +92,7 @@ func script(t *testing.T, home string, modules wiretest.Modules, name string) st
 
 // TestTypeScriptTasks drives background executions with release 2 of the TypeScript SDK.
 func TestTypeScriptTasks(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	modules := wiretest.Installed(t, "@modelcontextprotocol/client")
 	needSandbox(t)
@@ -131,6 +134,7 @@ func runPython(t *testing.T, python, name string, args ...string) string {
 // TestPythonTasks drives background executions, and calls that are answered by a task, with the
 // Python SDK.
 func TestPythonTasks(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	python := pythonSDK(t)
 	needSandbox(t)

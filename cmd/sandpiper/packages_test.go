@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
@@ -90,6 +92,7 @@ func TestPandasAndMatplotlib(t *testing.T) {
 
 // Values of packages are shown as in a notebook.
 func TestNotebookValuesAreShown(t *testing.T) {
+	longtest.SkipSlow(t)
 	_, tell := installedPackages(t, "packages")
 	const frame = "import pandas as pd\ndf = pd.DataFrame({'id': range(1000), 'city': ['Bern', 'a|b'] * 500, 'x': [0.5, float('nan')] * 500})\n"
 	const figure = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
@@ -148,6 +151,7 @@ func TestNotebookValuesAreShown(t *testing.T) {
 
 // A file of 200 MB opens with the default limits, with and without preloading.
 func TestPandasReadsLargeFile(t *testing.T) {
+	longtest.SkipSlow(t)
 	dir, tell := installedPackages(t, "packages")
 	tell("exec", "--timeout", "120s", "-c", `
 rows = "".join(f"{i},city{i % 500},2024-01-{i % 28 + 1:02d},{i % 100},{i * 0.37:.6f},{i * 1.13:.6f},{i * 2.71:.6f},{i * 3.14:.6f},{i * 7.77:.6f}\n" for i in range(20000))

@@ -85,6 +85,7 @@ func TestMypyAcceptsPythonClient(t *testing.T) {
 // TestPythonClientInstalls builds the wheel and installs it into a new virtual
 // environment. The build needs the network, so the test runs only with REQUIRE_PACKAGES.
 func TestPythonClientInstalls(t *testing.T) {
+	longtest.SkipSlow(t)
 	if os.Getenv("REQUIRE_PACKAGES") == "" {
 		t.Skip("REQUIRE_PACKAGES is not set")
 	}

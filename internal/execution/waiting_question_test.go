@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
@@ -402,11 +404,15 @@ func TestCancelledExecutionIsNotContinued(t *testing.T) {
 // An answer that arrives while the process ends is not lost, whether it is given here or in another process.
 func TestAnswerWhileProcessEnds(t *testing.T) {
 	t.Parallel()
+	times := 5
+	if longtest.Slow() {
+		times = 30
+	}
 	for _, asks := range []bool{true, false} {
 		l := newGraceful(t, asks)
 		s, h := l.restart(t, nil)
 		other, hOther := l.restart(t, nil)
-		for range 30 {
+		for range times {
 			before := l.called.Load()
 			id := dispatch(t, s, h, map[bool]string{true: callFind, false: askColour}[asks]+"\n# servers", journal.ResumeOnRestart)
 			var all sync.WaitGroup

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
@@ -51,6 +53,7 @@ func TestRunsOfWorkflowsAreKept(t *testing.T) {
 }
 
 func TestOldRunsOfWorkflowsAreDeleted(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	d := start(t, t.TempDir())
 	for i := range 1003 {

@@ -37,6 +37,7 @@ func checkReleased(t *testing.T, h *host, descriptors int) {
 
 // Workers of a zygote with preloaded modules are made in another way: see apart_linux.go.
 func TestConformanceWithPreload(t *testing.T) {
+	longtest.SkipSlow(t)
 	h := newHost(t)
 	h.cfg.Preload = []string{"present"}
 	setup := conformance(h)

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 )
@@ -18,6 +20,7 @@ import (
 // Python packages that the load then uses. Without the latter, REQUIRE_PACKAGES installs some.
 
 func TestLoadMakesNoUnlistedCall(t *testing.T) {
+	longtest.SkipSlow(t)
 	load, err := os.ReadFile("testdata/load.py")
 	if err != nil {
 		t.Fatal(err)

@@ -3,11 +3,14 @@ package process
 import (
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
 // Without a cgroup nothing that is below the limit is killed because some memory was counted twice.
 func TestWithoutCgroupNoMemoryCountsTwice(t *testing.T) {
+	longtest.SkipSlow(t)
 	h := newHost(t)
 	const held = `
 import os, socket, subprocess, time
