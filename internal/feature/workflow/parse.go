@@ -3,7 +3,6 @@ package workflow
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
@@ -23,9 +21,6 @@ const maxSteps = 1000
 
 // maxDepth limits how deep lists and mappings are nested in a file.
 const maxDepth = 64
-
-// maxFindings limits the findings of one file. Hints are searched for each of them.
-const maxFindings = 100
 
 // Parse reads a workflow in YAML or JSON. It reports the errors that it finds, at most 100; the
 // workflow is nil if there are any. Its work and memory are proportional to the data.
@@ -166,33 +161,6 @@ func hideQuestionMarks(source []byte, mark string) []byte {
 
 func tooDeep(r *reader, at Pos) {
 	r.add(at, "write large values in the code of a step", "lists and mappings are nested more than %d deep", maxDepth)
-}
-
-// findings collects errors in a file.
-type findings struct {
-	file  string
-	found []Finding
-}
-
-// full reports whether further findings are dropped.
-func (f *findings) full() bool { return len(f.found) >= maxFindings }
-
-func (f *findings) add(at Pos, hint, format string, args ...any) {
-	if !f.full() {
-		f.found = append(f.found, Finding{File: f.file, Pos: at, Message: fmt.Sprintf(format, args...), Hint: hint})
-	}
-}
-
-// nearest returns a hint with the names that are similar to name, or with all of them; none if there
-// are none. It does not search while further findings are dropped.
-func (f *findings) nearest(name string, all []string, none string) string {
-	switch {
-	case f.full():
-		return ""
-	case len(all) == 0:
-		return none
-	}
-	return nearest(name, all)
 }
 
 // reader collects findings while it reads a file.
@@ -343,17 +311,6 @@ func names[V any](m map[string]V) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// nearest returns a hint with the names that are similar to name, or with all of them.
-func nearest(name string, all []string) string {
-	if near := fault.Nearest(name, all, 1); len(near) > 0 {
-		return "did you mean " + near[0] + "?"
-	}
-	if len(all) == 0 || len(all) > 20 {
-		return ""
-	}
-	return "there are " + strings.Join(all, ", ")
 }
 
 // text reads a text without expressions.
