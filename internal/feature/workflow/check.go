@@ -137,3 +137,11 @@ func checkVariable(f *findings, s *Step, in *scope) {
 		f.add(s.ConfigPos, "choose another name with as", "the variable %s of loop %s hides another name", s.As, s.Name)
 	}
 }
+
+// checkToolName reports that an exported workflow has the name of a tool.
+func checkToolName(w *Workflow, isTool func(name string) bool) []Finding {
+	if !w.Export || !isTool(w.Name) {
+		return nil
+	}
+	return []Finding{{File: w.File, Pos: w.namePos, Message: fmt.Sprintf("Sandpiper has a tool %s", w.Name), Hint: "give the exported workflow another name"}}
+}
