@@ -61,7 +61,7 @@ func runToolsAccept(ctx context.Context, env *cli.Env, server string, o acceptOp
 	now := d.Servers.Catalog.Now()
 	held, ok := now.Server(server)
 	if !ok {
-		return now.NotConfigured(server)
+		return now.Disabled.NotConfigured(server)
 	}
 	if held.Connected && held.Listed.IsZero() {
 		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).WithHint("`sandpiper tools sync %s` lists them", server)

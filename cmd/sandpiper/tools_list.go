@@ -33,7 +33,7 @@ func runToolsList(ctx context.Context, env *cli.Env, servers []string) error {
 	return cli.WithTools(ctx, env, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
 		for _, name := range servers {
 			if s, ok := now.Server(name); !ok || s.Name != name {
-				return now.NotConfigured(name)
+				return now.Disabled.NotConfigured(name)
 			}
 		}
 		var all []listedTool

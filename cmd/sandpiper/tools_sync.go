@@ -19,7 +19,7 @@ func runToolsSync(ctx context.Context, env *cli.Env, names []string) error {
 	now := d.Servers.Catalog.Now()
 	for _, name := range names {
 		if s, ok := now.Server(name); !ok || s.Name != name || !s.Connected {
-			return now.NotConfigured(name)
+			return now.Disabled.NotConfigured(name)
 		}
 	}
 	if len(names) == 0 {

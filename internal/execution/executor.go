@@ -277,7 +277,7 @@ func limitsOfResult(e *executor) reply.Limits {
 	l := s.Limits
 	all := reply.Limits{Timeout: e.run.Request.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
 	if e.r.cfg.Tools != nil {
-		all.Disabled = e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().DisabledError
+		all.Disabled = e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().Disabled.Check
 	}
 	return all
 }

@@ -275,7 +275,7 @@ func checkCallable(now *catalog.Snapshot, ref tool.Ref) error {
 
 func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 	v, ok := now.Server(ref.Server)
-	if err := now.DisabledError(ref.Server); !ok && err != nil {
+	if err := now.Disabled.Check(ref.Server); !ok && err != nil {
 		return err
 	}
 	if !ok {

@@ -106,11 +106,7 @@ func loadProgram(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home
 	if err != nil {
 		return nil, err
 	}
-	p, found, err := of(d).Check(ctx, home, "", name, data)
-	if err != nil {
-		return nil, err
-	}
-	return p, Invalid(found)
+	return of(d).Program(ctx, home, "", name, data)
 }
 
 func resumeCommand(env *cli.Env) *cobra.Command {

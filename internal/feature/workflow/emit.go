@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -11,9 +10,9 @@ const defaultIterations = 100_000
 
 // list writes a list of steps.
 func (c *compiler) list(steps []*Step, in *scope) {
-	segments := c.order(steps)
+	segments := order(&c.findings, steps)
 	if len(segments) == 1 {
-		levelsOf(c, segments[0], in, "")
+		c.levels(segments[0], in, "")
 		return
 	}
 	jump := c.name("jump")
@@ -31,15 +30,15 @@ func (c *compiler) list(steps []*Step, in *scope) {
 			c.within(func() { c.write("%s = None", jump) })
 		}
 		if i == 0 {
-			levelsOf(c, seg, in, jump)
+			c.levels(seg, in, jump)
 			continue
 		}
 		c.write("if %s is None:", jump)
-		c.within(func() { levelsOf(c, seg, in, jump) })
+		c.within(func() { c.levels(seg, in, jump) })
 	}
 }
 
-func levelsOf(c *compiler, seg segment, in *scope, jump string) {
+func (c *compiler) levels(seg segment, in *scope, jump string) {
 	for _, level := range seg.levels {
 		if c.stopped() {
 			return
@@ -50,17 +49,19 @@ func levelsOf(c *compiler, seg segment, in *scope, jump string) {
 
 // level writes steps that run at the same time. A step with goto runs alone.
 func (c *compiler) level(level []*Step, in *scope, jump string) {
-	defer func() { c.step = nil }()
+	defer func(outer *Step) { c.step = outer }(c.step)
 	if len(level) == 1 {
-		c.single(level[0], in, jump)
+		c.step = level[0]
+		c.write("")
+		c.statements(level[0], in, jump)
 		return
 	}
-	note(c, level[0].NamePos, "steps %s run at the same time", strings.Join(stepNames(level), ", "))
+	c.notes.add(level[0].NamePos, "", "steps %s run at the same time", strings.Join(stepNames(level), ", "))
 	var targets, thunks []string
 	for _, s := range level {
 		c.step = s
 		c.write("")
-		targets = append(targets, c.assigned(in.steps[s.Name]))
+		targets = append(targets, assigned(in.steps[s.Name]))
 		thunks = append(thunks, c.thunkOf(s, in))
 	}
 	c.step = nil
@@ -77,7 +78,7 @@ func (c *compiler) level(level []*Step, in *scope, jump string) {
 // keepsError reports whether the code of a step assigns the text of its error.
 func keepsError(v *variable) bool { return v.wantsError || v.step.OnError == Goto }
 
-func (c *compiler) assigned(v *variable) string {
+func assigned(v *variable) string {
 	if keepsError(v) {
 		return fmt.Sprintf("(%s, %s)", v.name, v.error)
 	}
@@ -94,16 +95,9 @@ func (c *compiler) thunkOf(s *Step, in *scope) string {
 	c.write("def %s():", function)
 	c.within(func() {
 		c.statements(s, in, "")
-		c.write("return %s", strings.Trim(c.assigned(v), "()"))
+		c.write("return %s", strings.Trim(assigned(v), "()"))
 	})
 	return function
-}
-
-// single writes a step that runs alone.
-func (c *compiler) single(s *Step, in *scope, jump string) {
-	c.step = s
-	c.write("")
-	c.statements(s, in, jump)
 }
 
 // statements writes the statements that assign the result of a step. With on_error goto they set
@@ -114,9 +108,9 @@ func (c *compiler) statements(s *Step, in *scope, jump string) {
 		c.write("%s = None", v.error)
 	}
 	if s.If != nil {
-		c.checkConstant(s.If, "remove it", "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false")
+		checkConstant(&c.findings, s.If, "remove it", "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false")
 		c.write("%s = None", v.name)
-		c.write("if %s:", test(c, s.If, in))
+		c.write("if %s:", c.pythonAs(s.If, in, asTest))
 		c.within(func() { c.guarded(s, in, jump) })
 		return
 	}
@@ -188,7 +182,16 @@ func (c *compiler) call(s *Step, in *scope) string {
 	if c.stopped() {
 		return "None"
 	}
-	work := limited(s, c.work(s, in))
+	work := ""
+	switch s.Type {
+	case Loop:
+		work = c.loop(s, in)
+	case SubWorkflow:
+		work = c.subWorkflow(s, in)
+	default:
+		work = c.work(s, in)
+	}
+	work = limited(s, work)
 	if s.Attempts > 1 {
 		c.helpers["repeat_step"] = true
 		work = fmt.Sprintf("repeat_step(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
@@ -213,92 +216,4 @@ func thunk(call string) string {
 		return f
 	}
 	return "lambda: " + call
-}
-
-// work returns the call that does the work of a step, and writes the functions that it needs.
-func (c *compiler) work(s *Step, in *scope) string {
-	switch s.Type {
-	case ToolCall:
-		return c.toolCall(s, in)
-	case CodeExecution:
-		return c.code(s, in) + c.arguments(s.Arguments, in)
-	case Skill:
-		return c.skill(s, c.arguments(s.Arguments, in))
-	case Loop:
-		return c.loop(s, in)
-	case Approval:
-		return c.approval(s, in)
-	case SubWorkflow:
-		return c.subWorkflow(s, in)
-	case Wait:
-		return c.wait(s, in)
-	case Form:
-		c.helpers["fill_form"] = true
-		return "fill_form" + c.arguments(s.Arguments, in)
-	}
-	return "None" // the reader reported the type
-}
-
-func (c *compiler) toolCall(s *Step, in *scope) string {
-	server, name := s.tool()
-	arguments := c.arguments(s.Arguments, in)
-	if server == "" || name == "" { // the reader reported it
-		return "None"
-	}
-	c.servers = true
-	return fmt.Sprintf("servers.%s.%s%s", module(server), module(name), arguments)
-}
-
-func (c *compiler) skill(s *Step, arguments string) string {
-	name := s.Target.Name
-	if !isName(name) { // the reader reported it
-		return "None"
-	}
-	if all := c.lib.Skills; all != nil && !slices.Contains(all, name) {
-		c.add(s.Target.Pos, c.nearest(name, all, "none is saved"), "there is no skill %.60q", name)
-	}
-	if c.skills[name] == nil {
-		c.skills[name] = &skill{as: c.name(name)}
-		if c.lib.Skill != nil {
-			c.skills[name].read(c.lib.Skill(name))
-		}
-	}
-	for _, f := range c.skills[name].check(s) {
-		c.add(f.Pos, f.Hint, "%s", f.Message)
-	}
-	return c.skills[name].as + arguments
-}
-
-func (c *compiler) approval(s *Step, in *scope) string {
-	question := c.python(s.Question, in)
-	if v := s.Question; v != nil && (v.Map != nil || v.List != nil || v.Template == nil && !isText(v.Plain)) {
-		c.add(v.Pos, "", "the question of step %s is no text", s.Name)
-	}
-	if s.Schema == nil {
-		c.helpers["approve"] = true
-		return "approve(" + question + ")"
-	}
-	c.helpers["answer"] = true
-	return fmt.Sprintf("answer(%s, %s)", question, constantJSON(s.Schema))
-}
-
-// wait returns the call of the function that the config names.
-func (c *compiler) wait(s *Step, in *scope) string {
-	call, timeout := "", ""
-	for _, f := range s.Arguments {
-		if f.Name == "timeout" {
-			timeout = ", timeout=" + c.python(f.Value, in)
-		} else {
-			call = f.Name + "(" + c.python(f.Value, in)
-		}
-	}
-	if call == "" { // the reader reported it
-		return "None"
-	}
-	return call + timeout + ")"
-}
-
-func isText(v any) bool {
-	_, ok := v.(string)
-	return ok
 }

@@ -1,77 +1,82 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // MaxExports limits the exported workflows that a tenant saves: a model reads all of them.
 const MaxExports = 50
 
-// Export is a workflow that clients see as a tool.
-type Export struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Inputs      json.RawMessage `json:"inputs"` // JSON schema of an object
+// exports are the exported workflows as tools. They leave out those that cannot be parsed, or that have
+// the name of a tool of Sandpiper; Describe gives the reason.
+type exports struct {
+	flows *Service
+	homes *home.Homes
 }
 
-// Exports returns the exported workflows of a tenant, by name. It leaves out those that cannot be
-// parsed, or that have the name of a tool of Sandpiper; List gives the reason.
-func (s *Service) Exports(ctx context.Context, h *home.Home) (all []Export, err error) {
-	names, err := s.Names(ctx, h)
+// Exported returns the exported workflows as tools of their tenants.
+func Exported(of *Service, homes *home.Homes) builtin.Exports { return exports{of, homes} }
+
+func (e exports) Tools(ctx context.Context, h *home.Home) (tools []builtin.Tool, err error) {
+	names, err := e.flows.Names(ctx, h)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		found, err := s.source(ctx, h, name)
+		one, ok, err := e.Find(ctx, h, name)
 		if err != nil {
 			return nil, err
 		}
-		if e, ok := s.export(name, found); ok {
-			all = append(all, e)
+		if ok {
+			tools = append(tools, one)
 		}
 	}
-	return all, nil
+	return tools, nil
 }
 
-// FindExport returns the exported workflow with that name, and reports whether there is one.
-func (s *Service) FindExport(ctx context.Context, h *home.Home, name string) (e Export, ok bool, err error) {
-	found, err := s.source(ctx, h, name)
-	switch fault.KindOf(err) {
-	case fault.NotFound, fault.Invalid:
-		if err != nil {
-			return e, false, nil
-		}
+// Find returns the tool that runs a workflow: run_workflow with its name.
+func (e exports) Find(ctx context.Context, h *home.Home, name string) (t builtin.Tool, ok bool, err error) {
+	found, err := e.flows.source(ctx, h, name)
+	if kind := fault.KindOf(err); kind == fault.NotFound || kind == fault.Invalid {
+		return t, false, nil
 	}
-	if err != nil {
-		return e, false, err
+	if err != nil || !strings.Contains(string(found.data), "export") { // cheaper than parsing it
+		return t, false, err
 	}
-	e, ok = s.export(name, found)
-	return e, ok, nil
+	w := e.flows.summaries.of(found).workflow
+	if w == nil || !w.Export || e.flows.isTool(w.Name) || e.flows.isTool(name) || len(name) > maxExportName { // a file may have another name
+		return t, false, nil
+	}
+	return builtin.Tool{
+		Name:        name,
+		Description: cmp.Or(w.Description, "Run the workflow "+name+"."),
+		Schema:      w.objectSchema(),
+		MaxChars:    longestRun,
+		Label:       "run_workflow", // names of tenants are no labels
+		Hints:       wire.Hints{Destructive: true},
+		Start: func(ctx context.Context, c builtin.Call) (*execution.Execution, error) {
+			return e.flows.run(ctx, c.Home, c.Subset, name, c.Arguments)
+		},
+	}, true, nil
 }
 
-func (s *Service) export(name string, of source) (e Export, ok bool) {
-	if !strings.Contains(string(of.data), "export") { // cheaper than parsing it
-		return e, false
-	}
-	w := s.summaries.of(of).workflow
-	if w == nil || !w.Export || len(s.checkExport(w)) > 0 || s.isTool(name) || len(name) > maxExportName { // a file may have another name
-		return e, false
-	}
-	e = Export{Name: name, Description: w.Description, Inputs: w.objectSchema()}
-	if e.Description == "" {
-		e.Description = "Run the workflow " + name + "."
-	}
-	return e, true
+func (e exports) Version() string { return e.flows.version() }
+
+func (e exports) TenantVersion(id tenant.ID) string {
+	return fmt.Sprint(e.homes.LastChange(id, saved.Feature).UnixNano())
 }
 
 // objectSchema returns the schema of the inputs, with the type that a tool's schema must have.
@@ -86,46 +91,13 @@ func (w *Workflow) objectSchema() json.RawMessage {
 	return raw
 }
 
-func (s *Service) isTool(name string) bool { return s.cfg.IsTool != nil && s.cfg.IsTool(name) }
-
-// checkExport reports that an exported workflow has the name of a tool.
-func (s *Service) checkExport(w *Workflow) []Finding {
-	if !w.Export || !s.isTool(w.Name) {
-		return nil
-	}
-	return []Finding{{File: w.File, Pos: w.namePos, Message: fmt.Sprintf("Sandpiper has a tool %s", w.Name), Hint: "give the exported workflow another name"}}
-}
-
-// checkExports reports that no other workflow can be exported.
-func (s *Service) checkExports(ctx context.Context, h *home.Home, name string) error {
-	all, err := s.Exports(ctx, h)
-	if err != nil {
-		return err
-	}
-	n := 0
-	for _, e := range all {
-		if e.Name != name {
-			n++
-		}
-	}
-	if n >= MaxExports {
-		return fault.New(fault.Exhausted, "%d other workflows are exported; at most %d are allowed", n, MaxExports).
+// checkRoom reports that no other workflow can be exported.
+func (e exports) checkRoom(ctx context.Context, h *home.Home, name string) error {
+	all, err := e.Tools(ctx, h)
+	others := slices.DeleteFunc(all, func(t builtin.Tool) bool { return t.Name == name })
+	if err == nil && len(others) >= MaxExports {
+		return fault.New(fault.Exhausted, "%d other workflows are exported; at most %d are allowed", len(others), MaxExports).
 			WithHint("save it without `export`, or delete another one")
 	}
-	return nil
-}
-
-// FilesVersion returns a text that changes with the operator's files.
-func (s *Service) FilesVersion() string {
-	if s.cfg.Dir == "" {
-		return ""
-	}
-	entries, _ := os.ReadDir(s.cfg.Dir) // none: the error is that of List
-	var v strings.Builder
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			fmt.Fprintf(&v, "%s %d %d\n", e.Name(), info.Size(), info.ModTime().UnixNano())
-		}
-	}
-	return v.String()
+	return err
 }

@@ -1,15 +1,12 @@
 package workflow
 
 import (
-	"context"
-	"encoding/json"
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
 // Settings are the settings of workflows.
@@ -45,9 +42,7 @@ func start(core daemon.Core) (daemon.Part, error) {
 		Tools:   Tools(s),
 		Exports: Exported(s, core.Homes),
 		Workflows: daemon.Workflows{
-			Check: func(ctx context.Context, h *home.Home, name string, inputs json.RawMessage) error {
-				return s.CheckInputs(ctx, h, name, inputs)
-			},
+			Check:   s.CheckInputs,
 			Compile: s.Compile,
 		},
 	}, nil

@@ -65,7 +65,7 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 			}
 		}
 	}
-	return all, s.addRecords(ctx, h, all)
+	return all, addRecords(ctx, s.runner, h, all)
 }
 
 // newRun describes a run that is stored, without what its record says.
@@ -104,8 +104,8 @@ func resultOf(r journal.Run) *Result {
 }
 
 // addRecords adds what the records of runs say that a person can resume.
-func (s *Service) addRecords(ctx context.Context, h *home.Home, all []Run) error {
-	left, err := unfinished.List(ctx, s.cfg.Runner, h, "")
+func addRecords(ctx context.Context, runner *execution.Runner, h *home.Home, all []Run) error {
+	left, err := unfinished.List(ctx, runner, h, "")
 	for i := range all {
 		for _, u := range left {
 			if u.ID != all[i].Execution {
@@ -142,7 +142,7 @@ func (s *Service) Find(ctx context.Context, h *home.Home, id string) (Run, error
 		}
 	}
 	all[0].Inputs, all[0].Code = vars.Inputs, of.Request.Code
-	return all[0], s.addRecords(ctx, h, all)
+	return all[0], addRecords(ctx, s.runner, h, all)
 }
 
 // CheckOpen returns an Invalid error for a run that has ended and cannot be resumed.
@@ -163,7 +163,7 @@ func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 		return err
 	}
 	if r.background || r.State == interrupted {
-		return s.cfg.Runner.Cancel(ctx, h, id)
+		return s.runner.Cancel(ctx, h, id)
 	}
-	return unfinished.Abandon(ctx, s.cfg.Runner, h, id)
+	return unfinished.Abandon(ctx, s.runner, h, id)
 }

@@ -15,10 +15,10 @@ type segment struct {
 
 // order arranges a list of steps: in the order of the file, except where dependencies or
 // depends_on: [] require another order.
-func (c *compiler) order(steps []*Step) (segments []segment) {
+func order(f *findings, steps []*Step) (segments []segment) {
 	targets, barriers := map[string]bool{}, map[int]bool{}
 	for i, s := range steps {
-		if s.OnError == Goto && c.checkGoto(steps, i) {
+		if s.OnError == Goto && checkGoto(f, steps, i) {
 			targets[s.Goto.Name] = true
 			barriers[i], barriers[i+1] = true, true
 		}
@@ -28,7 +28,7 @@ func (c *compiler) order(steps []*Step) (segments []segment) {
 		if i < len(steps) && !targets[steps[i].Name] && !barriers[i] {
 			continue
 		}
-		seg := segment{levels: c.levels(steps, start, i)}
+		seg := segment{levels: levelsOf(f, steps, start, i)}
 		if targets[steps[start].Name] {
 			seg.target = steps[start].Name
 		}
@@ -39,16 +39,16 @@ func (c *compiler) order(steps []*Step) (segments []segment) {
 }
 
 // checkGoto reports whether the goto of steps[i] names a later step.
-func (c *compiler) checkGoto(steps []*Step, i int) bool {
+func checkGoto(f *findings, steps []*Step, i int) bool {
 	to := steps[i].Goto
 	at := slices.IndexFunc(steps, func(s *Step) bool { return s.Name == to.Name })
 	switch {
 	case !isName(to.Name): // the reader reported it
 		return false
 	case at < 0:
-		c.add(to.Pos, c.nearest(to.Name, stepNames(steps[i+1:]), "no step follows"), "goto names %.60q, which is no later step of the same list", to.Name)
+		f.add(to.Pos, f.nearest(to.Name, stepNames(steps[i+1:]), "no step follows"), "goto names %.60q, which is no later step of the same list", to.Name)
 	case at <= i:
-		c.add(to.Pos, "repeat steps with a loop", "goto names %.60q, which is not after step %s", to.Name, steps[i].Name)
+		f.add(to.Pos, "repeat steps with a loop", "goto names %.60q, which is not after step %s", to.Name, steps[i].Name)
 	}
 	return at > i
 }
@@ -60,9 +60,9 @@ func stepNames(steps []*Step) (all []string) {
 	return all
 }
 
-// levels arranges steps[start:end]. Steps before start have ended. A step waits for those that it
+// levelsOf arranges steps[start:end]. Steps before start have ended. A step waits for those that it
 // needs and, unless it has depends_on: [], for all that come before it.
-func (c *compiler) levels(steps []*Step, start, end int) (levels [][]*Step) {
+func levelsOf(f *findings, steps []*Step, start, end int) (levels [][]*Step) {
 	rest, index := slices.Clone(steps[start:end]), indexOf(steps)
 	needs, neededBy := map[*Step][]*Step{}, map[*Step][]*Step{}
 	waits := map[*Step]int{} // for how many steps that have no level
@@ -72,7 +72,7 @@ func (c *compiler) levels(steps []*Step, start, end int) (levels [][]*Step) {
 			switch {
 			case !here || i < start:
 			case i >= end:
-				c.add(s.NamePos, "move it behind that step", "step %s needs step %s, which comes after a step with goto, or its target", s.Name, name)
+				f.add(s.NamePos, "move it behind that step", "step %s needs step %s, which comes after a step with goto, or its target", s.Name, name)
 			default:
 				o := steps[i]
 				needs[s], neededBy[o] = append(needs[s], o), append(neededBy[o], s)
@@ -84,7 +84,7 @@ func (c *compiler) levels(steps []*Step, start, end int) (levels [][]*Step) {
 	for len(rest) > 0 {
 		i := slices.IndexFunc(rest, func(s *Step) bool { return waits[s] == 0 })
 		if i < 0 {
-			c.reportCycle(rest, needs)
+			reportCycle(f, rest, needs)
 			i = 0 // check the others
 		}
 		s := rest[i]
@@ -152,7 +152,7 @@ func dependencies(s *Step) (list []string) {
 func predecessors(steps []*Step) map[*Step][]string {
 	index, before := indexOf(steps), []string(nil)
 	found := map[*Step][]string{}
-	for _, seg := range newCompiler(&Workflow{}, Library{}).order(steps) {
+	for _, seg := range order(&findings{}, steps) {
 		for i, level := range seg.levels {
 			for _, s := range level {
 				names := slices.DeleteFunc(dependencies(s), func(name string) bool { _, here := index[name]; return !here })
@@ -171,7 +171,7 @@ func predecessors(steps []*Step) map[*Step][]string {
 func isSteps(name string) bool { return name == "steps" }
 
 // reportCycle reports one cycle among steps that wait for each other.
-func (c *compiler) reportCycle(blocked []*Step, needs map[*Step][]*Step) {
+func reportCycle(f *findings, blocked []*Step, needs map[*Step][]*Step) {
 	var path []*Step
 	at := blocked[0]
 	for !slices.Contains(path, at) {
@@ -184,8 +184,8 @@ func (c *compiler) reportCycle(blocked []*Step, needs map[*Step][]*Step) {
 	i := slices.Index(path, first)
 	path = append(path[i:], path[:i]...)
 	if len(path) == 1 {
-		c.add(first.NamePos, "", "step %s depends on itself", first.Name)
+		f.add(first.NamePos, "", "step %s depends on itself", first.Name)
 		return
 	}
-	c.add(first.NamePos, "remove one of the references or depends_on", "steps depend on each other: %s -> %s", strings.Join(stepNames(path), " -> "), first.Name)
+	f.add(first.NamePos, "remove one of the references or depends_on", "steps depend on each other: %s -> %s", strings.Join(stepNames(path), " -> "), first.Name)
 }

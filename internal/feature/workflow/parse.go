@@ -3,15 +3,12 @@ package workflow
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
@@ -23,9 +20,6 @@ const maxSteps = 1000
 
 // maxDepth limits how deep lists and mappings are nested in a file.
 const maxDepth = 64
-
-// maxFindings limits the findings of one file. Hints are searched for each of them.
-const maxFindings = 100
 
 // Parse reads a workflow in YAML or JSON. It reports the errors that it finds, at most 100; the
 // workflow is nil if there are any. Its work and memory are proportional to the data.
@@ -40,7 +34,8 @@ func Parse(file string, data []byte) (*Workflow, []Finding) {
 // parse returns a workflow also if there are findings, so that others can be found in the rest of it,
 // unless it has no steps or too many.
 func parse(file string, data []byte) (*Workflow, []Finding) {
-	r := &reader{findings: findings{file: file}, source: data}
+	r := &reader{}
+	r.file, r.source = file, data
 	if len(data) > MaxBytes {
 		r.add(Pos{1, 1}, "", "the file has %d bytes; at most %d are allowed", len(data), MaxBytes)
 		return nil, r.found
@@ -65,7 +60,7 @@ func document(r *reader) *Workflow {
 			break
 		}
 		if err != nil {
-			r.syntax(err, in.line)
+			syntax(&r.findings, err, in.line)
 			return nil
 		}
 		switch n := doc.Content[0]; {
@@ -101,7 +96,7 @@ func decodeNode(d *yaml.Decoder, n *yaml.Node) (err error) {
 // mappings that are nested too deep.
 func prepare(r *reader, n *yaml.Node, mark string, depth int) bool {
 	if depth > maxDepth && len(n.Content) > 0 {
-		tooDeep(r, posOf(n))
+		tooDeep(&r.findings, posOf(n))
 		return false
 	}
 	if mark != "" {
@@ -164,43 +159,14 @@ func hideQuestionMarks(source []byte, mark string) []byte {
 	return b.Bytes()
 }
 
-func tooDeep(r *reader, at Pos) {
-	r.add(at, "write large values in the code of a step", "lists and mappings are nested more than %d deep", maxDepth)
+func tooDeep(f *findings, at Pos) {
+	f.add(at, "write large values in the code of a step", "lists and mappings are nested more than %d deep", maxDepth)
 }
 
-// findings collects errors in a file.
-type findings struct {
-	file  string
-	found []Finding
-}
-
-// full reports whether further findings are dropped.
-func (f *findings) full() bool { return len(f.found) >= maxFindings }
-
-func (f *findings) add(at Pos, hint, format string, args ...any) {
-	if !f.full() {
-		f.found = append(f.found, Finding{File: f.file, Pos: at, Message: fmt.Sprintf(format, args...), Hint: hint})
-	}
-}
-
-// nearest returns a hint with the names that are similar to name, or with all of them; none if there
-// are none. It does not search while further findings are dropped.
-func (f *findings) nearest(name string, all []string, none string) string {
-	switch {
-	case f.full():
-		return ""
-	case len(all) == 0:
-		return none
-	}
-	return nearest(name, all)
-}
-
-// reader collects findings while it reads a file.
+// reader reads a file.
 type reader struct {
-	findings
-	source []byte
-	lines  []int // offsets of lines, from line 1; nil until they are used
-	steps  int
+	valueReader
+	steps int
 }
 
 // lineReader reads one line at a time.
@@ -231,7 +197,7 @@ func (l *lineReader) Read(p []byte) (int, error) {
 var syntaxError = lazyregexp.New(`^yaml: (?:line (\d+): )?(?:did not find expected ('.*|key|node content|<document start>)|(.*))$`)
 
 // syntax reports an error of the YAML parser, which has read the given number of lines.
-func (r *reader) syntax(err error, lines int) {
+func syntax(f *findings, err error, lines int) {
 	line, text := 1, "it cannot be read"
 	if m := syntaxError().FindStringSubmatch(err.Error()); m != nil {
 		if line, text = lines, m[2]+" must be specified"; m[2] == "" {
@@ -240,165 +206,8 @@ func (r *reader) syntax(err error, lines int) {
 		}
 	}
 	if strings.HasPrefix(text, "exceeded max depth") {
-		tooDeep(r, Pos{line, 1})
+		tooDeep(f, Pos{line, 1})
 		return
 	}
-	r.add(Pos{line, 1}, "", "this is not YAML: %s", text)
-}
-
-func posOf(n *yaml.Node) Pos { return Pos{max(n.Line, 1), max(n.Column, 1)} }
-
-// pair is a member of a mapping.
-type pair struct {
-	key   Ref
-	value *yaml.Node
-}
-
-// pairs returns the members of a mapping, or reports that n is none.
-func (r *reader) pairs(n *yaml.Node, what string) (list []pair, ok bool) {
-	if n.Kind != yaml.MappingNode || n.Anchor != "" {
-		r.add(posOf(n), "", "%s is %s; it must be a mapping", what, kindOf(n))
-		return nil, false
-	}
-	first := map[string]Pos{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		at := posOf(key)
-		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
-			r.add(at, "", "a key of %s is %s; it must be a name", what, kindOf(key))
-			continue
-		}
-		if before, twice := first[key.Value]; twice {
-			r.add(at, "", "this is not YAML: mapping key %q already defined at [%d:%d]", key.Value, before.Line, before.Column)
-			continue
-		}
-		first[key.Value] = at
-		list = append(list, pair{Ref{key.Value, at}, n.Content[i+1]})
-	}
-	return list, true
-}
-
-// kindOf describes a node in a message.
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.AliasNode, n.Anchor != "", n.ShortTag() == "!!merge":
-		return "an anchor or alias, which workflows do not use"
-	case n.Style&yaml.TaggedStyle != 0:
-		return "something else"
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return "empty"
-	case "!!str", "!!timestamp":
-		return "text"
-	case "!!bool":
-		return "a boolean"
-	case "!!int", "!!float":
-		if strings.Trim(n.Value, "0123456789") == "" && n.ShortTag() == "!!float" && n.Value[0] == '0' {
-			return "text" // such as 08
-		}
-		return "a number"
-	}
-	return "something else"
-}
-
-func isTextNode(n *yaml.Node) bool   { return n.Kind == yaml.ScalarNode && kindOf(n) == "text" }
-func isNumberNode(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && kindOf(n) == "a number" }
-
-// keys are the parsers of the keys of a mapping.
-type keys map[string]func(Ref, *yaml.Node)
-
-// read calls the parsers of the keys of n. It reports unknown keys, and those of required that
-// are missing.
-func (r *reader) read(n *yaml.Node, what string, k keys, required ...string) {
-	list, ok := r.pairs(n, what)
-	if !ok {
-		return
-	}
-	given := map[string]bool{}
-	for _, p := range list {
-		parse := k[p.key.Name]
-		if parse == nil {
-			r.add(p.key.Pos, r.nearest(p.key.Name, names(k), ""), "%s has no key %.60q", what, p.key.Name)
-			continue
-		}
-		given[p.key.Name] = true
-		parse(p.key, p.value)
-	}
-	for _, name := range required {
-		if !given[name] {
-			r.add(posOf(n), "", "%s has no %s", what, name)
-		}
-	}
-}
-
-func names[V any](m map[string]V) []string {
-	list := make([]string, 0, len(m))
-	for name := range m {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// nearest returns a hint with the names that are similar to name, or with all of them.
-func nearest(name string, all []string) string {
-	if near := fault.Nearest(name, all, 1); len(near) > 0 {
-		return "did you mean " + near[0] + "?"
-	}
-	if len(all) == 0 || len(all) > 20 {
-		return ""
-	}
-	return "there are " + strings.Join(all, ", ")
-}
-
-// text reads a text without expressions.
-func (r *reader) text(key Ref, n *yaml.Node) string {
-	if !isTextNode(n) {
-		r.add(posOf(n), "", "%s is %s; it must be text", key.Name, kindOf(n))
-		return ""
-	}
-	return n.Value
-}
-
-// choice reads one of some words.
-func (r *reader) choice(key Ref, n *yaml.Node, words ...string) string {
-	word := r.text(key, n)
-	if word != "" && !slices.Contains(words, word) {
-		r.add(posOf(n), r.nearest(word, words, ""), "%s %.60q does not exist", key.Name, word)
-	}
-	return word
-}
-
-// name reads an identifier.
-func (r *reader) name(key Ref, n *yaml.Node) Ref {
-	ref := Ref{r.text(key, n), posOf(n)}
-	if ref.Name != "" && !isName(ref.Name) {
-		r.add(ref.Pos, "use 1 to 128 letters, digits and underscores, and begin with a letter", "%s %.60q is not a name", key.Name, ref.Name)
-	}
-	return ref
-}
-
-// list returns the items of a list.
-func (r *reader) list(key Ref, n *yaml.Node) []*yaml.Node {
-	if n.Kind != yaml.SequenceNode || kindOf(n) != "a list" {
-		r.add(posOf(n), "", "%s is %s; it must be a list", key.Name, kindOf(n))
-		return nil
-	}
-	return n.Content
-}
-
-// refs reads a name or a list of names.
-func (r *reader) refs(key Ref, n *yaml.Node) (all []Ref) {
-	if isTextNode(n) {
-		return []Ref{r.name(key, n)}
-	}
-	for _, item := range r.list(key, n) {
-		all = append(all, r.name(key, item))
-	}
-	return all
+	f.add(Pos{line, 1}, "", "this is not YAML: %s", text)
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -73,69 +74,58 @@ func (r *reader) step(n *yaml.Node) *Step {
 		s.Attempts = 3
 	}
 	if slices.Contains(withoutRetry, s.Type) && s.Attempts > 0 {
-		at := retry.Pos
-		if at.Line == 0 {
-			at = onError.Pos
-		}
 		hint := ""
 		if s.Type == Condition || s.Type == Parallel {
 			hint = "set retry on the steps inside it"
 		}
-		r.add(at, hint, "a step of type %s cannot be retried", s.Type)
+		r.add(cmp.Or(retry.Pos, onError.Pos), hint, "a step of type %s cannot be retried", s.Type)
 	}
 	of, known := stepTypes()[s.Type]
 	if config != nil && known {
 		r.read(config, "config of a "+s.Type+" step", of.config(r, s), of.required...)
-		r.checkConfig(s)
+		checkConfig(&r.findings, s)
 	}
 	return s
 }
 
 // checkTimeout reports a time limit that has no effect in a run with a time limit; 0 means none.
-func (r *reader) checkTimeout(s *Step, limit time.Duration) {
+func checkTimeout(f *findings, s *Step, limit time.Duration) {
 	at := s.timeoutAt
 	switch {
 	case s.Timeout == 0:
 	case s.Type == Wait:
-		r.add(at, "set the timeout of wait_for in config", "a step of type wait has no time limit: the time in which it waits does not count")
+		f.add(at, "set the timeout of wait_for in config", "a step of type wait has no time limit: the time in which it waits does not count")
 	case s.Type == Approval:
-		r.add(at, "", "a step of type approval has no time limit: the time in which it waits does not count")
+		f.add(at, "", "a step of type approval has no time limit: the time in which it waits does not count")
 	case limit > 0 && s.Timeout >= limit:
-		r.add(at, "", "the timeout of step %s is %s, and guardrails end the run after %s", s.Name, s.Timeout, limit)
+		f.add(at, "", "the timeout of step %s is %s, and guardrails end the run after %s", s.Name, s.Timeout, limit)
 	}
 }
 
 // checkConfig checks keys of a config that depend on each other.
-func (r *reader) checkConfig(s *Step) {
-	if s.Type == Wait {
-		r.checkWait(s)
-	}
-	if s.Type == Loop && s.Over == nil && s.Until == nil {
-		r.add(s.ConfigPos, "", "config of a loop step has neither over nor until")
-	}
-	if s.Type == Loop && s.Over == nil && s.Until != nil && s.Max == 0 {
-		r.add(s.Until.Pos, "add max_iterations: N", "the loop %s is unbounded: until may never be true", s.Name)
+func checkConfig(f *findings, s *Step) {
+	switch {
+	case s.Type == Wait:
+		checkWait(f, s)
+	case s.Type != Loop || s.Over != nil:
+	case s.Until == nil:
+		f.add(s.ConfigPos, "", "config of a loop step has neither over nor until")
+	case s.Max == 0:
+		f.add(s.Until.Pos, "add max_iterations: N", "the loop %s is unbounded: until may never be true", s.Name)
 	}
 }
 
 // checkWait reports a wait for nothing, or for more than one thing.
-func (r *reader) checkWait(s *Step) {
-	var kinds []Field
-	var timeout *Field
-	for i, f := range s.Arguments {
-		if f.Name == "timeout" {
-			timeout = &s.Arguments[i]
-		} else {
-			kinds = append(kinds, f)
-		}
-	}
+func checkWait(f *findings, s *Step) {
+	isTimeout := func(a Field) bool { return a.Name == "timeout" }
+	kinds, timeout := slices.DeleteFunc(slices.Clone(s.Arguments), isTimeout), slices.IndexFunc(s.Arguments, isTimeout)
 	switch {
 	case len(kinds) == 0:
-		r.add(s.ConfigPos, "", "config of a wait step has none of sleep_for, sleep_until and wait_for")
+		f.add(s.ConfigPos, "", "config of a wait step has none of sleep_for, sleep_until and wait_for")
 	case len(kinds) > 1:
-		r.add(kinds[1].Pos, "write two steps", "config of a wait step has both %s and %s", kinds[0].Name, kinds[1].Name)
-	case timeout != nil && kinds[0].Name != "wait_for":
-		r.add(timeout.Pos, "", "timeout conflicts with %s; it is the longest time of wait_for", kinds[0].Name)
+		f.add(kinds[1].Pos, "write two steps", "config of a wait step has both %s and %s", kinds[0].Name, kinds[1].Name)
+	case timeout >= 0 && kinds[0].Name != "wait_for":
+		f.add(s.Arguments[timeout].Pos, "", "timeout conflicts with %s; it is the longest time of wait_for", kinds[0].Name)
 	}
 }
 
@@ -178,7 +168,7 @@ func codeConfig(r *reader, s *Step) keys {
 		"code": func(k Ref, n *yaml.Node) {
 			s.Code, s.CodePos = r.text(k, n), posOf(n)
 			if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-				s.CodePos = Pos{s.CodePos.Line + 1, blockColumn(r, n)}
+				s.CodePos = Pos{s.CodePos.Line + 1, r.blockColumn(n)}
 			}
 		},
 		"variables": func(k Ref, n *yaml.Node) {

@@ -23,107 +23,75 @@ var reservedNames = strings.Fields(`False None True and as assert async await br
 	sleep_for wait_for time_limit tokenize_pii detokenize_pii fetch forms display result
 	servers skills inputs steps time itertools retry repeat_step approve answer fill_form error text goto count collected value`)
 
-// python returns the Python of a value.
-func (c *compiler) python(v *Value, in *scope) string { return layout(c, value(c, v, in)) }
-
-func value(c *compiler, v *Value, in *scope) piece {
-	switch {
-	case v == nil:
-		return piece{text: "None"}
-	case v.Map != nil:
-		return c.mapping(v.Map, in)
-	case v.List != nil:
-		return c.join("[", "]", len(v.List), func(i int) piece { return value(c, v.List[i], in) })
-	case len(v.Template) == 1 && v.Template[0].Expr != "":
-		return piece{text: c.expression(v.Template[0], in)}
-	case v.Template != nil:
-		return piece{text: c.template(v.Template, in)}
-	}
-	return piece{text: pythonConstant(v.Plain)}
+// valueWriter writes values as Python and collects their expressions.
+type valueWriter struct {
+	findings
+	output
+	unparsable  map[Place]bool // expressions and code
+	expressions []Expression
 }
 
-func (c *compiler) mapping(fields []Field, in *scope) piece {
-	return c.join("{", "}", len(fields), func(i int) piece {
-		p := value(c, fields[i].Value, in)
-		p.prefix = pythonText(fields[i].Name) + ": "
-		return p
+// python returns the Python of a value.
+func (w *valueWriter) python(v *Value, in *scope) string {
+	switch {
+	case v == nil:
+		return "None"
+	case v.Map != nil:
+		return w.mapping(v.Map, in)
+	case v.List != nil:
+		return w.join("[", "]", len(v.List), func(i int) string { return w.python(v.List[i], in) })
+	case len(v.Template) == 1 && v.Template[0].Expr != "":
+		return w.expression(v.Template[0], in)
+	case v.Template != nil:
+		return w.template(v.Template, in)
+	}
+	return pythonConstant(v.Plain)
+}
+
+func (w *valueWriter) mapping(fields []Field, in *scope) string {
+	return w.join("{", "}", len(fields), func(i int) string {
+		return pythonText(fields[i].Name) + ": " + w.python(fields[i].Value, in)
 	})
 }
 
-// piece is a part of an expression: a text, or items in brackets, one in each line.
-type piece struct {
-	prefix      string
-	text        string
-	open, close string // "" for a text
-	items       []piece
+// arguments returns the keyword arguments of a call, in brackets.
+func (w *valueWriter) arguments(fields []Field, in *scope) string {
+	var wire []string
+	for _, f := range fields {
+		wire = append(wire, f.Name)
+	}
+	python := tool.ParamNames(wire)
+	return w.join("(", ")", len(fields), func(i int) string {
+		return python[fields[i].Name] + "=" + w.python(fields[i].Value, in)
+	})
 }
 
 // maxWidth is the length of a list above which it is written in several lines.
 const maxWidth = 100
 
-// join puts items in brackets, in one line if it is short.
-func (c *compiler) join(open, close string, n int, item func(int) piece) piece {
-	p := piece{open: open, close: close}
-	length, short := 4*c.indent, true
-	c.indent++
+// join puts items in brackets, in one line if it is short, else each in a line of its own.
+func (w *valueWriter) join(open, close string, n int, item func(int) string) string {
+	var items []string
+	width, length, short := 4*w.indent, 0, true
+	w.indent++
 	for i := range n {
-		if c.stopped() {
+		if w.stopped() {
 			break
 		}
 		it := item(i)
-		length += len(it.prefix) + len(it.text) + 2
-		short = short && it.open == "" && length <= maxWidth && !strings.Contains(it.text, "\n")
-		p.items = append(p.items, it)
-	}
-	c.indent--
-	if !short {
-		return p
-	}
-	texts := make([]string, len(p.items))
-	for i, it := range p.items {
-		texts[i] = it.prefix + it.text
-	}
-	return piece{text: open + strings.Join(texts, ", ") + close}
-}
-
-// layout returns the text of a piece. Its lines after the first are indented again when they are written.
-func layout(c *compiler, p piece) string {
-	var b strings.Builder
-	layoutAt(c, &b, p, 0)
-	return b.String()
-}
-
-func layoutAt(c *compiler, b *strings.Builder, p piece, depth int) {
-	b.WriteString(p.prefix)
-	if p.open == "" {
-		for i, line := range strings.Split(p.text, "\n") {
-			if i > 0 {
-				layoutLine(c, b, depth)
-			}
-			b.WriteString(line)
+		width += len(it) + 2
+		short = short && width <= maxWidth && !strings.Contains(it, "\n")
+		if length += len(it); length > maxCode {
+			w.size = maxCode + 1
 		}
-		return
+		items = append(items, it)
 	}
-	b.WriteString(p.open)
-	for _, it := range p.items {
-		layoutLine(c, b, depth+1)
-		layoutAt(c, b, it, depth+1)
-		b.WriteByte(',')
+	w.indent--
+	if short || w.stopped() {
+		return open + strings.Join(items, ", ") + close
 	}
-	layoutLine(c, b, depth)
-	b.WriteString(p.close)
-}
-
-// layoutLine begins a line, unless the code would be too long.
-func layoutLine(c *compiler, b *strings.Builder, depth int) {
-	if b.Len() > maxCode {
-		c.size = maxCode + 1
-		return
-	}
-	b.WriteByte('\n')
-	for range depth {
-		b.WriteString("    ")
-	}
+	const indent = "\n    "
+	return open + indent + strings.ReplaceAll(strings.Join(items, ",\n"), "\n", indent) + ",\n" + close
 }
 
 // Uses of an expression, for the check in the sandbox.
@@ -132,28 +100,23 @@ const (
 	asList = "list" // of over
 )
 
-// test returns the Python of a condition.
-func test(c *compiler, v *Value, in *scope) string { return used(c, v, in, asTest) }
-
-// iterable returns the Python of the iterable of a loop.
-func iterable(c *compiler, v *Value, in *scope) string { return used(c, v, in, asList) }
-
-func used(c *compiler, v *Value, in *scope, as string) string {
+// pythonAs returns the Python of a value that is one expression with a use.
+func (w *valueWriter) pythonAs(v *Value, in *scope, as string) string {
 	if v == nil || len(v.Template) != 1 || v.Template[0].Expr == "" {
-		return c.python(v, in)
+		return w.python(v, in)
 	}
-	text := c.expression(v.Template[0], in)
+	text := w.expression(v.Template[0], in)
 	if _, reported := constants[v.Template[0].Expr]; !reported {
-		c.expressions[len(c.expressions)-1].Use = as
+		w.expressions[len(w.expressions)-1].Use = as
 	}
 	return text
 }
 
 // expression returns the Python of one expression, so that it can be part of another one.
-func (c *compiler) expression(p Part, in *scope) string {
+func (w *valueWriter) expression(p Part, in *scope) string {
 	source, problems := rewrite(p.Expr, in)
 	for _, found := range problems {
-		c.add(within(p, found.at), found.hint, "%s", found.text)
+		w.add(within(p, found.at), found.hint, "%s", found.text)
 	}
 	known := []string{"steps", "inputs"}
 	for s := in; s != nil; s = s.outer {
@@ -161,8 +124,8 @@ func (c *compiler) expression(p Part, in *scope) string {
 			known = append(known, s.loop)
 		}
 	}
-	c.expressions = append(c.expressions, Expression{pycode.Part{Source: p.Expr, Known: known, Steps: in.mentioned(p.Expr)}, c.file, p.Pos})
-	if c.unparsable[place(c.file, p.Pos)] {
+	w.expressions = append(w.expressions, Expression{pycode.Part{Source: p.Expr, Known: known, Steps: in.mentioned(p.Expr)}, w.findings.file, p.Pos})
+	if w.unparsable[place(w.findings.file, p.Pos)] {
 		return notKnown
 	}
 	if needsBrackets(source) {
@@ -200,7 +163,7 @@ func needsBrackets(source string) bool {
 }
 
 // template returns an f-string.
-func (c *compiler) template(parts []Part, in *scope) string {
+func (w *valueWriter) template(parts []Part, in *scope) string {
 	var b strings.Builder
 	b.WriteString(`f"`)
 	for _, p := range parts {
@@ -209,7 +172,7 @@ func (c *compiler) template(parts []Part, in *scope) string {
 			b.WriteString(strings.NewReplacer("{", "{{", "}", "}}").Replace(text[1 : len(text)-1]))
 			continue
 		}
-		source := c.expression(p, in)
+		source := w.expression(p, in)
 		if strings.ContainsAny(source, "!:={") && !strings.HasPrefix(source, "(") {
 			source = "(" + source + ")"
 		}
@@ -259,73 +222,3 @@ func decoded(raw json.RawMessage) (v any) {
 	_ = d.Decode(&v)
 	return v
 }
-
-// arguments returns the keyword arguments of a call, in brackets.
-func (c *compiler) arguments(fields []Field, in *scope) string {
-	var wire []string
-	for _, f := range fields {
-		wire = append(wire, f.Name)
-	}
-	python := tool.ParamNames(wire)
-	return layout(c, c.join("(", ")", len(fields), func(i int) piece {
-		p := value(c, fields[i].Value, in)
-		p.prefix = python[fields[i].Name] + "="
-		return p
-	}))
-}
-
-// header writes imports and the helpers that the code uses.
-func (c *compiler) header() {
-	c.write("")
-	if c.servers {
-		c.write("import servers")
-	}
-	for _, name := range names(c.skills) {
-		if as := c.skills[name].as; as != name {
-			c.write("from skills import %s as %s", name, as)
-		} else {
-			c.write("from skills import %s", name)
-		}
-	}
-	for _, h := range helpers {
-		if c.helpers[h.name] {
-			c.write("")
-			c.write("%s", h.code)
-		}
-	}
-}
-
-// helpers are functions that compiled code uses.
-var helpers = []struct{ name, code string }{
-	{"repeat_step", `def repeat_step(attempts, seconds, work):
-    """Call work until it succeeds, waiting seconds, then twice as long, and so on.
-
-    It is not called again if a call in it failed and may have taken effect.
-    """
-    for attempt in range(attempts - 1):
-        try:
-            with ToolError.watch() as unknown:
-                return work()
-        except Exception as error:
-            if unknown or ToolError.may_have_effect(error):
-                raise
-            print(f"attempt {attempt + 1} of {attempts} failed: {error}")
-            sleep_for(seconds * 2**attempt)
-    return work()
-`}, {"approve", `def approve(question):
-    """Ask a person for approval, and raise an error without it."""
-    if not ask(question, {"type": "boolean"}):
-        raise PermissionError(f"not approved: {question}")
-    return True
-`}, {"answer", `def answer(question, schema):
-    """Ask a person, and raise an error without an answer."""
-    value = ask(question, schema)
-    if value is None:
-        raise PermissionError(f"not answered: {question}")
-    return value
-`}, {"fill_form", `def fill_form(file, save_as, data=None, **options):
-    """Fill in a form, and save the filled copy as another file."""
-    form = forms.open(file).fill(data, **options)
-    form.save(save_as)
-    return {"file": save_as, "values": form.values, "unused": form.unused, "review": form.review()}
-`}}

@@ -5,82 +5,6 @@ import (
 	"strings"
 )
 
-// scope has the names that an expression can refer to.
-type scope struct {
-	outer  *scope
-	steps  map[string]*variable // steps of a list, by name
-	loop   string               // variable of a loop; "" if it is none
-	inputs []string             // of the workflow; in the outermost scope
-	// anyInput means that the inputs are not known; in the outermost scope.
-	anyInput bool
-	hidden   map[string]string // steps that are inside others, with those; in the outermost scope
-}
-
-// variable has the names of the variables of a step in the code.
-type variable struct {
-	step       *Step
-	name       string // of the result
-	error      string // of the text of its error
-	wantsError bool   // an expression refers to its error
-}
-
-func (s *scope) top() *scope {
-	for s.outer != nil {
-		s = s.outer
-	}
-	return s
-}
-
-// last returns the variable of the result of the last of some steps of a scope.
-func (s *scope) last(steps []*Step) string {
-	if len(steps) == 0 { // the reader reported it
-		return "None"
-	}
-	return s.steps[steps[len(steps)-1].Name].name
-}
-
-func (s *scope) find(step string) *variable {
-	for ; s != nil; s = s.outer {
-		if v := s.steps[step]; v != nil {
-			return v
-		}
-	}
-	return nil
-}
-
-// visible returns the names of the steps that can be referred to.
-func (s *scope) visible() (all []string) {
-	for ; s != nil; s = s.outer {
-		for _, name := range names(s.steps) {
-			if of := s.steps[name].step; of == nil || !of.unnamed {
-				all = append(all, name)
-			}
-		}
-	}
-	return all
-}
-
-// mentioned returns the names in Python that are those of visible steps.
-func (s *scope) mentioned(source string) []string {
-	found := map[string]bool{}
-	for t := range eachToken(source) {
-		if t.kind == nameToken && s.find(t.text) != nil {
-			found[t.text] = true
-		}
-	}
-	return names(found)
-}
-
-// isRoot reports whether name is steps, inputs or a variable of a loop.
-func (s *scope) isRoot(name string) bool {
-	for in := s; in != nil; in = in.outer {
-		if name == in.loop && name != "" {
-			return true
-		}
-	}
-	return name == "steps" || name == "inputs"
-}
-
 // problem is an error at an offset of an expression.
 type problem struct {
 	at         int
@@ -230,13 +154,6 @@ func contains(all []string, name string) bool {
 		}
 	}
 	return false
-}
-
-func nearestOrNone(name string, all []string, none string) string {
-	if len(all) == 0 {
-		return none
-	}
-	return nearest(name, all)
 }
 
 // step writes a reference to a step, whose name is token at, with .result or .error.

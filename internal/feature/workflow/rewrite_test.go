@@ -11,7 +11,7 @@ import (
 func TestRewrite(t *testing.T) {
 	c := newCompiler(&Workflow{}, Library{})
 	outer := &scope{inputs: []string{"repo", "day"}, hidden: map[string]string{"deep": "b"}}
-	in := c.inner(outer, []*Step{{Name: "a"}, {Name: "b"}, {Name: "list"}})
+	in := outer.inner(&c.output, []*Step{{Name: "a"}, {Name: "b"}, {Name: "list"}})
 	in = &scope{outer: in, loop: "row"}
 	for expr, want := range map[string]string{
 		`1 + 2`:                                           `1 + 2`,

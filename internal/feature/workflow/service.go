@@ -5,10 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -29,7 +25,9 @@ type Config struct {
 
 // Service finds, checks, saves and starts the workflows of tenants.
 type Service struct {
-	cfg       Config
+	sources
+	runner    *execution.Runner
+	isTool    func(name string) bool
 	summaries summaries
 }
 
@@ -38,14 +36,11 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Runner == nil {
 		return nil, errors.New("workflow: Config needs a Runner")
 	}
-	return &Service{cfg: cfg}, nil
+	if cfg.IsTool == nil {
+		cfg.IsTool = func(string) bool { return false }
+	}
+	return &Service{sources: sources{cfg.Dir}, runner: cfg.Runner, isTool: cfg.IsTool}, nil
 }
-
-// Origins of a workflow.
-const (
-	FromFile = "file"  // in the operator's directory
-	Saved    = "saved" // by the tenant
-)
 
 // Listed describes a workflow that can be run.
 type Listed struct {
@@ -58,9 +53,6 @@ type Listed struct {
 	Exported    bool            `json:"exported,omitempty"`
 	Problem     string          `json:"problem,omitempty"` // the first error in it
 }
-
-// extensions of workflow files, in order of precedence.
-var extensions = []string{".yaml", ".yml", ".json"}
 
 // Describe describes workflows of a tenant, in the order of their names.
 func (s *Service) Describe(ctx context.Context, h *home.Home, names []string) ([]Listed, error) {
@@ -82,90 +74,13 @@ func (s *Service) Describe(ctx context.Context, h *home.Home, names []string) ([
 		if l.Problem, l.Steps = of.problem, of.steps; of.workflow != nil {
 			w := of.workflow
 			l.Description, l.Version, l.Inputs, l.Exported = w.Description, w.Version, w.Inputs, w.Export
-			if found := s.checkExport(w); len(found) > 0 {
+			if found := checkToolName(w, s.isTool); len(found) > 0 {
 				l.Problem = found[0].String()
 			}
 		}
 		list = append(list, l)
 	}
 	return list, nil
-}
-
-// Names returns the names of the workflows of a tenant, sorted.
-func (s *Service) Names(ctx context.Context, h *home.Home) ([]string, error) {
-	var all []string
-	entries, err := os.ReadDir(s.cfg.Dir)
-	if s.cfg.Dir != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Wrap(fault.Unavailable, err, "the operator's directory of workflows cannot be read")
-	}
-	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); slices.Contains(extensions, ext) && isName(strings.TrimSuffix(e.Name(), ext)) {
-			all = append(all, strings.TrimSuffix(e.Name(), ext))
-		}
-	}
-	saved, err := saved.Open(h).List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range saved {
-		all = append(all, w.Name)
-	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
-}
-
-// source is the text of a workflow.
-type source struct {
-	file   string // for messages, which tenants see: without the operator's directory
-	data   []byte
-	origin string
-}
-
-// source returns the text of the workflow with that name. One in the directory has precedence.
-func (s *Service) source(ctx context.Context, h *home.Home, name string) (source, error) {
-	if !isName(name) {
-		return source{}, fault.New(fault.Invalid, "%.60q is not the name of a workflow", name).
-			WithHint("a name has 1 to %d letters, digits and underscores, and begins with a letter", maxName)
-	}
-	if s.cfg.Dir != "" {
-		for _, ext := range extensions {
-			data, err := readFile(filepath.Join(s.cfg.Dir, name+ext))
-			if err == nil {
-				return source{name + ext, data, FromFile}, nil
-			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				return source{}, fault.Wrap(fault.Unavailable, err, "the operator's workflow %s cannot be read", name+ext)
-			}
-		}
-	}
-	data, err := saved.Open(h).Find(ctx, name)
-	if fault.KindOf(err) == fault.NotFound {
-		all, listing := s.Names(ctx, h)
-		if listing != nil {
-			return source{}, listing
-		}
-		return source{}, fault.New(fault.NotFound, "there is no workflow %.60q", name).
-			WithHint("%s", nearestOrNone(name, all, "`sandpiper workflow check FILE` and `sandpiper workflow save FILE` add one"))
-	}
-	return source{name, data, Saved}, err
-}
-
-// readFile reads a regular file of at most MaxBytes.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > MaxBytes {
-		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", path, MaxBytes)
-	}
-	return os.ReadFile(path)
-}
-
-// Source returns the text of the workflow with that name.
-func (s *Service) Source(ctx context.Context, h *home.Home, name string) ([]byte, error) {
-	found, err := s.source(ctx, h, name)
-	return found.data, err
 }
 
 // library returns what the workflows of a tenant can refer to.
@@ -207,7 +122,7 @@ func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, 
 	if w == nil {
 		return nil, found, nil
 	}
-	found = append(found, s.checkExport(w)...)
+	found = append(found, checkToolName(w, s.isTool)...)
 	lib, err := s.library(ctx, h)
 	if err != nil {
 		return nil, nil, err
@@ -231,7 +146,7 @@ func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, 
 
 // examine examines a program. If parts of it are not Python, it checks the uses of tools without them.
 func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Program, lib Library) ([]Finding, error) {
-	found, unparsable, err := p.examine(ctx, s.cfg.Runner.Code, h, subset)
+	found, unparsable, err := p.examine(ctx, s.runner.Code, h, subset)
 	if err != nil || len(unparsable) == 0 {
 		return found, err
 	}
@@ -240,28 +155,33 @@ func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Pr
 		return found, err
 	}
 	rest.Expressions = nil // were examined
-	more, _, err := rest.examine(ctx, s.cfg.Runner.Code, h, subset)
+	more, _, err := rest.examine(ctx, s.runner.Code, h, subset)
 	return append(found, more...), err
 }
 
-// Load is Check for the workflow with that name. Findings are an error.
+// Load is Program for the workflow with that name.
 func (s *Service) Load(ctx context.Context, h *home.Home, subset, name string) (*Program, error) {
 	found, err := s.source(ctx, h, name)
 	if err != nil {
 		return nil, err
 	}
-	p, findings, err := s.Check(ctx, h, subset, found.file, found.data)
-	if err != nil {
-		return nil, err
+	return s.Program(ctx, h, subset, found.file, found.data)
+}
+
+// Program is Check whose findings are an error.
+func (s *Service) Program(ctx context.Context, h *home.Home, subset, file string, data []byte) (*Program, error) {
+	p, findings, err := s.Check(ctx, h, subset, file, data)
+	if err == nil {
+		err = invalid(findings)
 	}
-	return p, Invalid(findings)
+	return p, err
 }
 
 // maxShown limits the findings in an error.
 const maxShown = 20
 
-// Invalid returns the error of a workflow that has findings; nil if there are none.
-func Invalid(found []Finding) error {
+// invalid returns the error of a workflow that has findings; nil if there are none.
+func invalid(found []Finding) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -278,8 +198,8 @@ func Invalid(found []Finding) error {
 
 // Save saves a workflow of a tenant if it has no findings. It returns its name.
 func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []byte) (string, error) {
-	p, findings, err := s.Check(ctx, h, subset, "workflow", data)
-	if err = errors.Join(err, Invalid(findings)); err != nil {
+	p, err := s.Program(ctx, h, subset, "workflow", data)
+	if err != nil {
 		return "", err
 	}
 	name := p.Workflow.Name
@@ -287,7 +207,7 @@ func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []
 		return "", fault.New(fault.Denied, "the workflow %s is a file of the operator", name).WithHint("save it under another name")
 	}
 	if p.Workflow.Export {
-		if err := s.checkExports(ctx, h, name); err != nil {
+		if err := (exports{flows: s}).checkRoom(ctx, h, name); err != nil {
 			return "", err
 		}
 	}
@@ -301,7 +221,16 @@ func (s *Service) Start(ctx context.Context, h *home.Home, subset string, p *Pro
 		return nil, err
 	}
 	req.Subset = subset
-	return s.cfg.Runner.Start(ctx, h, req)
+	return s.runner.Start(ctx, h, req)
+}
+
+// run checks and starts the workflow with that name.
+func (s *Service) run(ctx context.Context, h *home.Home, subset, name string, inputs json.RawMessage) (*execution.Execution, error) {
+	p, err := s.Load(ctx, h, subset, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.Start(ctx, h, subset, p, inputs)
 }
 
 // Compile is an execution.Compile: it adds the code and the limits of a workflow to a request.
@@ -317,20 +246,6 @@ func (s *Service) Compile(ctx context.Context, h *home.Home, req execution.Reque
 	of, err := p.request(vars.Inputs)
 	of.Subset, of.Description = req.Subset, req.Description
 	return of, err
-}
-
-// CheckInputs reports that there is no workflow of that name, or that it does not take the inputs.
-func (s *Service) CheckInputs(ctx context.Context, h *home.Home, name string, inputs json.RawMessage) error {
-	found, err := s.source(ctx, h, name)
-	if err != nil {
-		return err
-	}
-	w, findings := Parse(found.file, found.data)
-	if len(findings) > 0 {
-		return Invalid(findings)
-	}
-	_, err = w.Fill(inputs)
-	return err
 }
 
 // request returns the request for a run with inputs.

@@ -3,15 +3,11 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // longestRun is the maximum length of the result of a workflow.
@@ -79,16 +75,7 @@ func (t agentTools) run(ctx context.Context, c builtin.Call) (*execution.Executi
 	if err := c.Read(&args); err != nil {
 		return nil, err
 	}
-	return t.start(ctx, c, args.Name, args.Inputs)
-}
-
-// start checks and runs a workflow.
-func (t agentTools) start(ctx context.Context, c builtin.Call, name string, inputs json.RawMessage) (*execution.Execution, error) {
-	p, err := t.flows.Load(ctx, c.Home, c.Subset, name)
-	if err != nil {
-		return nil, err
-	}
-	return t.flows.Start(ctx, c.Home, c.Subset, p, inputs)
+	return t.flows.run(ctx, c.Home, c.Subset, args.Name, args.Inputs)
 }
 
 func (t agentTools) save(ctx context.Context, c builtin.Call, args struct{ Source string }) (redact.Message, error) {
@@ -97,49 +84,4 @@ func (t agentTools) save(ctx context.Context, c builtin.Call, args struct{ Sourc
 		return redact.Message{}, err
 	}
 	return builtin.Did("Workflow '%s' saved", name)
-}
-
-// Exported returns the exported workflows as tools of their tenants.
-func Exported(of *Service, homes *home.Homes) builtin.Exports {
-	return exports{agentTools{of}, homes}
-}
-
-// exports are the exported workflows as tools.
-type exports struct {
-	agentTools
-	homes *home.Homes
-}
-
-func (e exports) Tools(ctx context.Context, h *home.Home) (tools []builtin.Tool, err error) {
-	all, err := e.flows.Exports(ctx, h)
-	for _, one := range all {
-		tools = append(tools, e.tool(one))
-	}
-	return tools, err
-}
-
-func (e exports) Find(ctx context.Context, h *home.Home, name string) (builtin.Tool, bool, error) {
-	one, ok, err := e.flows.FindExport(ctx, h, name)
-	return e.tool(one), ok, err
-}
-
-func (e exports) Version() string { return e.flows.FilesVersion() }
-
-func (e exports) TenantVersion(id tenant.ID) string {
-	return fmt.Sprint(e.homes.LastChange(id, saved.Feature).UnixNano())
-}
-
-// tool returns the tool that runs a workflow: run_workflow with its name.
-func (e exports) tool(of Export) builtin.Tool {
-	return builtin.Tool{
-		Name:        of.Name,
-		Description: of.Description,
-		Schema:      of.Inputs,
-		MaxChars:    longestRun,
-		Label:       "run_workflow", // names of tenants are no labels
-		Hints:       wire.Hints{Destructive: true},
-		Start: func(ctx context.Context, c builtin.Call) (*execution.Execution, error) {
-			return e.start(ctx, c, of.Name, c.Arguments)
-		},
-	}
 }

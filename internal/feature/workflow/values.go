@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -16,8 +18,15 @@ const (
 	closing = "}}"
 )
 
+// valueReader reads values, whose expressions have positions.
+type valueReader struct {
+	nodeReader
+	source []byte
+	lines  []int // offsets of lines, from line 1; nil until they are used
+}
+
 // fields reads a mapping of names to values.
-func (r *reader) fields(key Ref, n *yaml.Node) (all []Field) {
+func (r *valueReader) fields(key Ref, n *yaml.Node) (all []Field) {
 	list, _ := r.pairs(n, key.Name)
 	for _, p := range list {
 		all = append(all, Field{p.key.Name, p.key.Pos, r.value(p.value)})
@@ -26,7 +35,7 @@ func (r *reader) fields(key Ref, n *yaml.Node) (all []Field) {
 }
 
 // value reads a value, which may contain expressions.
-func (r *reader) value(n *yaml.Node) *Value {
+func (r *valueReader) value(n *yaml.Node) *Value {
 	v := &Value{Pos: posOf(n)}
 	switch kindOf(n) {
 	case "a mapping":
@@ -54,47 +63,8 @@ func (r *reader) value(n *yaml.Node) *Value {
 // notKnown is the expression for a value that is wrong. Its type is not checked.
 const notKnown = "inputs"
 
-// constant returns a value without expressions as JSON has it.
-func (r *reader) constant(n *yaml.Node) any {
-	switch kindOf(n) {
-	case "empty":
-		return nil
-	case "a boolean":
-		return isTrue(n)
-	case "a number":
-		if json.Valid([]byte(n.Value)) {
-			return json.Number(n.Value) // with all digits
-		}
-		var v any
-		if n.Decode(&v) == nil {
-			if raw, err := json.Marshal(v); err == nil {
-				return json.Number(raw)
-			}
-		}
-	case "text":
-		return n.Value
-	case "a list":
-		list := []any{}
-		for _, item := range n.Content {
-			list = append(list, r.constant(item))
-		}
-		return list
-	case "a mapping":
-		list, _ := r.pairs(n, "a mapping")
-		members := map[string]any{}
-		for _, p := range list {
-			members[p.key.Name] = r.constant(p.value)
-		}
-		return members
-	}
-	r.add(posOf(n), "", "the value is %s; write JSON values, and anything else as text", kindOf(n))
-	return nil
-}
-
-func isTrue(n *yaml.Node) bool { return strings.EqualFold(n.Value, "true") }
-
 // expression reads a value that is one expression; the delimiters can be omitted.
-func (r *reader) expression(key Ref, n *yaml.Node) *Value {
+func (r *valueReader) expression(key Ref, n *yaml.Node) *Value {
 	switch kindOf(n) {
 	case "a boolean":
 		return &Value{Pos: posOf(n), Plain: isTrue(n)}
@@ -116,8 +86,8 @@ func (r *reader) expression(key Ref, n *yaml.Node) *Value {
 }
 
 // template divides a text into texts and expressions.
-func (r *reader) template(n *yaml.Node) (parts []Part) {
-	at := offsets(r, n)
+func (r *valueReader) template(n *yaml.Node) (parts []Part) {
+	at := r.offsets(n)
 	for rest, done := n.Value, 0; ; {
 		i := strings.Index(rest, opening)
 		if i < 0 {
@@ -166,12 +136,12 @@ func trimmed(parts []Part) []Part {
 
 // offsets returns a function that returns the position of an offset of a text, and is called with
 // growing offsets. It is the position of the text, if it has several lines that YAML joined.
-func offsets(r *reader, n *yaml.Node) func(offset int) Pos {
+func (r *valueReader) offsets(n *yaml.Node) func(offset int) Pos {
 	text, start := n.Value, posOf(n)
 	at, done := start, 0
 	switch {
 	case n.Style&yaml.LiteralStyle != 0:
-		start = Pos{start.Line + 1, blockColumn(r, n)}
+		start = Pos{start.Line + 1, r.blockColumn(n)}
 		at = start
 	case n.Style&yaml.FoldedStyle != 0 || strings.Contains(text, "\n"):
 		return func(int) Pos { return start }
@@ -191,8 +161,8 @@ func offsets(r *reader, n *yaml.Node) func(offset int) Pos {
 }
 
 // blockColumn returns the column in which the lines of a block begin.
-func blockColumn(r *reader, n *yaml.Node) int {
-	rest := r.source[lineStart(r, n.Line+1):]
+func (r *valueReader) blockColumn(n *yaml.Node) int {
+	rest := r.source[r.lineStart(n.Line+1):]
 	for line := range bytes.Lines(rest) {
 		if text := bytes.TrimLeft(line, " "); len(bytes.TrimSpace(text)) > 0 {
 			return len(line) - len(text) + 1
@@ -202,7 +172,7 @@ func blockColumn(r *reader, n *yaml.Node) int {
 }
 
 // lineStart returns the offset of a line of the file.
-func lineStart(r *reader, line int) int {
+func (r *valueReader) lineStart(line int) int {
 	if r.lines == nil {
 		r.lines = []int{0, 0}
 		for i, c := range r.source {
@@ -222,3 +192,37 @@ func (s *Step) tool() (server, tool string) {
 
 // String returns the position as LINE:COLUMN.
 func (p Pos) String() string { return fmt.Sprintf("%d:%d", p.Line, p.Column) }
+
+// seconds reads a duration or an expression of seconds.
+func (r *valueReader) seconds(key Ref, n *yaml.Node) *Value {
+	if v := r.value(n); v.Template != nil {
+		if len(v.Template) > 1 {
+			r.add(v.Pos, "", "%s has text beside its expression; it must be one expression of seconds", key.Name)
+		}
+		return v
+	}
+	return &Value{Pos: posOf(n), Plain: json.Number(fmt.Sprintf("%g", r.duration(key, n).Seconds()))}
+}
+
+// isoLayouts are the forms of a time that are checked before a run.
+var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
+
+// instant reads a time in ISO 8601, or an expression of a time.
+func (r *valueReader) instant(key Ref, n *yaml.Node) *Value {
+	v := r.words(key, n)
+	text, isText := v.Plain.(string)
+	parses := func(layout string) bool { _, err := time.Parse(layout, text); return err == nil }
+	if isText && text != "" && !slices.ContainsFunc(isoLayouts, parses) {
+		r.add(v.Pos, "write a time such as 2026-12-31T09:00:00+01:00", "%s %.60q is not a time", key.Name, text)
+	}
+	return v
+}
+
+// words reads a text that is not empty, which may contain expressions.
+func (r *valueReader) words(key Ref, n *yaml.Node) *Value {
+	v := r.value(n)
+	if text, isText := v.Plain.(string); v.Template == nil && (!isText || text == "") {
+		r.add(v.Pos, "", "%s is %s; it must be text", key.Name, kindOf(n))
+	}
+	return v
+}

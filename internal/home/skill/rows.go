@@ -5,10 +5,38 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
+
+// Metadata describes a skill.
+type Metadata struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Tags        []string  `json:"tags"`
+	Version     int       `json:"version"`
+	Created     time.Time `json:"created"`
+	Updated     time.Time `json:"updated"`
+	CodeHash    string    `json:"code_hash"` // SHA-256, hexadecimal
+	Tools       Tools     `json:"tools,omitempty"`
+	Stale       []string  `json:"stale,omitempty"`       // how the tools have changed: see Mark
+	Unavailable []string  `json:"unavailable,omitempty"` // tools whose server is disabled, missing or not connected
+	Uses        int       `json:"uses,omitempty"`        // executions that imported any version
+	Successes   int       `json:"successes,omitempty"`   // of them, those that succeeded
+	LastUsed    time.Time `json:"last_used,omitzero"`
+}
+
+// Skill is a skill with its code.
+type Skill struct {
+	Name     string   `json:"name"`
+	Code     string   `json:"code"`
+	Metadata Metadata `json:"metadata"`
+	// Instructions describe the use of an imported skill to an agent, in Markdown.
+	Instructions string `json:"instructions,omitempty"`
+}
 
 // Parts of queries: the columns of a Metadata and their tables, and the condition for the current
 // version in skills.
@@ -58,4 +86,34 @@ func each(ctx context.Context, tx *store.Tx, query string, f func(scanner) error
 		}
 	}
 	return rows.Err()
+}
+
+// notFound returns the error for a missing version of a skill, or for a missing skill.
+func notFound(ctx context.Context, tx *store.Tx, name string, version int) error {
+	var oldest, newest sql.NullInt64
+	if err := tx.QueryRowContext(ctx, "SELECT min(version), max(version) FROM skills WHERE name = ?", name).Scan(&oldest, &newest); err != nil {
+		return err
+	}
+	if newest.Valid {
+		missing := fault.New(fault.NotFound, "skill %q has no version %d", name, version)
+		if oldest.Int64 == newest.Int64 {
+			return missing.WithHint("only version %d is kept", newest.Int64)
+		}
+		return missing.WithHint("versions %d to %d are kept", oldest.Int64, newest.Int64)
+	}
+	var some []string
+	err := each(ctx, tx, "SELECT DISTINCT name FROM skills ORDER BY name LIMIT 20", func(r scanner) error {
+		var n string
+		err := r.Scan(&n)
+		some = append(some, n)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	missing := fault.New(fault.NotFound, "there is no skill %q", name)
+	if len(some) == 0 {
+		return missing.WithHint("no skill has been saved yet")
+	}
+	return missing.WithHint("saved skills: %s", strings.Join(some, ", "))
 }

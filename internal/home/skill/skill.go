@@ -75,23 +75,6 @@ type Config struct {
 	Reserve func(ctx context.Context, bytes int64) (done func(), err error)
 }
 
-// Metadata describes a skill.
-type Metadata struct {
-	Name        string    `json:"name"`
-	Description string    `json:"description"`
-	Tags        []string  `json:"tags"`
-	Version     int       `json:"version"`
-	Created     time.Time `json:"created"`
-	Updated     time.Time `json:"updated"`
-	CodeHash    string    `json:"code_hash"` // SHA-256, hexadecimal
-	Tools       Tools     `json:"tools,omitempty"`
-	Stale       []string  `json:"stale,omitempty"`       // how the tools have changed: see Mark
-	Unavailable []string  `json:"unavailable,omitempty"` // tools whose server is disabled, missing or not connected
-	Uses        int       `json:"uses,omitempty"`        // executions that imported any version
-	Successes   int       `json:"successes,omitempty"`   // of them, those that succeeded
-	LastUsed    time.Time `json:"last_used,omitzero"`
-}
-
 // Draft is a skill to be saved.
 type Draft struct {
 	Name        string
@@ -103,20 +86,11 @@ type Draft struct {
 	Instructions string
 }
 
-// Skill is a skill with its code.
-type Skill struct {
-	Name     string   `json:"name"`
-	Code     string   `json:"code"`
-	Metadata Metadata `json:"metadata"`
-	// Instructions describe the use of an imported skill to an agent, in Markdown.
-	Instructions string `json:"instructions,omitempty"`
-}
-
 // Store contains the skills of one tenant.
 type Store struct {
-	cfg  Config
-	box  sealed.Box
-	view *projection.Dir
+	tests
+	modules
+	cfg Config
 }
 
 // New returns the Store. The first Refresh updates the projection.
@@ -131,7 +105,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{cfg: cfg, box: box, view: projection.New(cfg.Projection, cfg.Lock)}, nil
+	return &Store{tests{cfg.DB, box, cfg.Reserve}, modules{cfg.DB, projection.New(cfg.Projection, cfg.Lock)}, cfg}, nil
 }
 
 // Save stores a skill and returns its metadata. It is on disk and in the projection when Save
@@ -289,32 +263,33 @@ func (m Metadata) sameDescription(o Metadata) bool {
 	return m.Description == o.Description && strings.Join(m.Tags, "\x00") == strings.Join(o.Tags, "\x00")
 }
 
-// notFound returns the error for a missing version of a skill, or for a missing skill.
-func notFound(ctx context.Context, tx *store.Tx, name string, version int) error {
-	var oldest, newest sql.NullInt64
-	if err := tx.QueryRowContext(ctx, "SELECT min(version), max(version) FROM skills WHERE name = ?", name).Scan(&oldest, &newest); err != nil {
-		return err
-	}
-	if newest.Valid {
-		missing := fault.New(fault.NotFound, "skill %q has no version %d", name, version)
-		if oldest.Int64 == newest.Int64 {
-			return missing.WithHint("only version %d is kept", newest.Int64)
-		}
-		return missing.WithHint("versions %d to %d are kept", oldest.Int64, newest.Int64)
-	}
-	var some []string
-	err := each(ctx, tx, "SELECT DISTINCT name FROM skills ORDER BY name LIMIT 20", func(r scanner) error {
-		var n string
-		err := r.Scan(&n)
-		some = append(some, n)
-		return err
-	})
+// SetTools replaces the tools of a version, once the skill has worked with their present
+// schemas.
+func (s *Store) SetTools(ctx context.Context, name string, version int, tools Tools) error {
+	text, err := json.Marshal([]Tool(tools))
 	if err != nil {
 		return err
 	}
-	missing := fault.New(fault.NotFound, "there is no skill %q", name)
-	if len(some) == 0 {
-		return missing.WithHint("no skill has been saved yet")
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE skills SET tools = ? WHERE name = ? AND version = ?", string(text), name, version)
+		return err
+	})
+}
+
+// AddUses counts an execution that imported the named skills. Names without a skill are ignored.
+func (s *Store) AddUses(ctx context.Context, names []string, success bool) error {
+	good := 0
+	if success {
+		good = 1
 	}
-	return missing.WithHint("saved skills: %s", strings.Join(some, ", "))
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, name := range names {
+			_, err := tx.ExecContext(ctx, `INSERT INTO skill_uses SELECT ?1, 1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM skills WHERE name = ?1)
+				ON CONFLICT (name) DO UPDATE SET uses = uses + 1, successes = successes + ?2, last = ?3`, name, good, time.Now().UnixMilli())
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -35,10 +35,17 @@ const (
 	MaxTestBytes = 1 << 20 // of one test
 )
 
+// tests are the tests of the skills of one tenant.
+type tests struct {
+	db      *store.DB
+	box     sealed.Box
+	reserve func(ctx context.Context, bytes int64) (done func(), err error) // see Config
+}
+
 var ofTest = sealed.Column{Table: "skill_tests", Name: "encrypted", Keys: []string{"skill", "number"}}
 
 // AddTest stores a test of a skill. It replaces one with the same code. It returns its number.
-func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, err error) {
+func (s tests) AddTest(ctx context.Context, name string, t Test) (number int, err error) {
 	text, err := json.Marshal(t)
 	if err != nil {
 		return 0, err
@@ -47,18 +54,18 @@ func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, e
 		return 0, fault.New(fault.Exhausted, "the recorded answers have %d bytes; at most %d are allowed", len(text), MaxTestBytes).
 			WithHint("call the skill with less data")
 	}
-	if s.cfg.Reserve != nil {
-		done, err := s.cfg.Reserve(ctx, int64(len(text)))
+	if s.reserve != nil {
+		done, err := s.reserve(ctx, int64(len(text)))
 		if err != nil {
 			return 0, err
 		}
 		defer done()
 	}
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
 		if _, err := load(ctx, tx, name, 0); err != nil {
 			return notFound(ctx, tx, name, 0)
 		}
-		known, err := s.tests(ctx, tx, name)
+		known, err := s.list(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -81,15 +88,15 @@ func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, e
 }
 
 // Tests returns the tests of a skill, by number.
-func (s *Store) Tests(ctx context.Context, name string) (all []Test, err error) {
-	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		all, err = s.tests(ctx, tx, name)
+func (s tests) Tests(ctx context.Context, name string) (all []Test, err error) {
+	err = s.db.View(ctx, func(tx *store.Tx) error {
+		all, err = s.list(ctx, tx, name)
 		return err
 	})
 	return all, err
 }
 
-func (s *Store) tests(ctx context.Context, tx *store.Tx, name string) (all []Test, err error) {
+func (s tests) list(ctx context.Context, tx *store.Tx, name string) (all []Test, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT number, recorded, encrypted FROM skill_tests WHERE skill = ? ORDER BY number", name)
 	if err != nil {
 		return nil, err
@@ -117,8 +124,8 @@ func (s *Store) tests(ctx context.Context, tx *store.Tx, name string) (all []Tes
 }
 
 // DeleteTests deletes the tests of a skill and returns how many there were.
-func (s *Store) DeleteTests(ctx context.Context, name string) (n int64, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+func (s tests) DeleteTests(ctx context.Context, name string) (n int64, err error) {
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
 		r, err := tx.ExecContext(ctx, "DELETE FROM skill_tests WHERE skill = ?", name)
 		if err != nil {
 			return err
@@ -129,23 +136,10 @@ func (s *Store) DeleteTests(ctx context.Context, name string) (n int64, err erro
 	return n, err
 }
 
-// SetTools replaces the tools of a version, once the skill has worked with their present
-// schemas.
-func (s *Store) SetTools(ctx context.Context, name string, version int, tools Tools) error {
-	text, err := json.Marshal([]Tool(tools))
-	if err != nil {
-		return err
-	}
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE skills SET tools = ? WHERE name = ? AND version = ?", string(text), name, version)
-		return err
-	})
-}
-
 // Rekey encrypts the tests of s for the store to, which has the same database and another key. It
 // returns the number of damaged tests, which remain damaged.
-func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+func (s tests) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
 		damaged, err = s.box.Rekey(ctx, tx, to.box, ofTest)
 		return err
 	})

@@ -108,7 +108,7 @@ func (m *Metadata) Mark(now *catalog.Snapshot) {
 
 // unavailable returns the reason why a server cannot be used, and the remedy; "" if it is connected.
 func unavailable(now *catalog.Snapshot, server string) string {
-	if err := now.DisabledError(server); err != nil {
+	if err := now.Disabled.Check(server); err != nil {
 		return fault.Message(err) + "; " + fault.Hint(err)
 	}
 	switch v, ok := now.Server(server); {

@@ -42,7 +42,7 @@ type segment struct{ offset, length int64 }
 // that names it.
 func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string, mounts ...string) (Archived, error) {
 	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
-	start, err := root(f)
+	start, err := f.dirs.root()
 	if err != nil {
 		return a.done, err
 	}

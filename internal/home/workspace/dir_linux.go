@@ -191,14 +191,7 @@ func (d *dir) openClosedDir(name string) (*dir, error) {
 	return d.openDir(name)
 }
 
-// mkdir creates a directory unless the name exists, and reports whether it did.
-func (d *dir) mkdir(name string) (made bool, err error) {
-	err = unix.Mkdirat(d.fd(), name, 0o755)
-	if err == unix.EEXIST {
-		return false, nil
-	}
-	return err == nil, err
-}
+func (d *dir) mkdir(name string) error { return unix.Mkdirat(d.fd(), name, 0o755) }
 
 // setOwnerAndMode sets the permissions of d and, unless it is 0, the owner.
 func (d *dir) setOwnerAndMode(owner int, perm fs.FileMode) error {
@@ -233,8 +226,8 @@ func (d *dir) rename(from, to string) error {
 
 func (d *dir) sync() error { return d.f.Sync() }
 
-// free returns the free bytes of the file system that are available to ordinary users.
-func (d *dir) free() (int64, error) {
+// freeBytes returns the free bytes of the file system that are available to ordinary users.
+func freeBytes(d *dir) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(d.fd(), &st); err != nil {
 		return 0, err
@@ -242,9 +235,9 @@ func (d *dir) free() (int64, error) {
 	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
 }
 
-// write creates or replaces base. The file gets its name only when it is complete and on disk.
-func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int, staging *dir) error {
-	f, name, err := d.scratch()
+// writeFile creates or replaces base. The file gets its name only when it is complete and on disk.
+func writeFile(d *dir, base string, content io.Reader, perm fs.FileMode, owner int, staging *dir) error {
+	f, name, err := createScratch(d)
 	if err != nil {
 		return err
 	}
@@ -258,7 +251,7 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int,
 	}
 	switch {
 	case err == nil && name == "":
-		err = d.link(f, base, staging)
+		err = linkScratch(d, f, base, staging)
 	case err == nil:
 		err = unix.Renameat(d.fd(), name, d.fd(), base)
 	}
@@ -271,9 +264,9 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, owner int,
 	return d.sync()
 }
 
-// link names an unnamed file base. To replace an existing file it needs a temporary name first,
+// linkScratch names an unnamed file base. To replace an existing file it needs a temporary name first,
 // which remains if the daemon is killed before the rename; that name is created in staging.
-func (d *dir) link(f *os.File, base string, staging *dir) error {
+func linkScratch(d *dir, f *os.File, base string, staging *dir) error {
 	link := func(to *dir, name string) error {
 		return unix.Linkat(unix.AT_FDCWD, procPath(f), to.fd(), name, unix.AT_SYMLINK_FOLLOW)
 	}
@@ -298,9 +291,9 @@ func (d *dir) link(f *os.File, base string, staging *dir) error {
 	return err
 }
 
-// scratch creates an unnamed file, which disappears if the daemon is killed. On file systems
+// createScratch creates an unnamed file, which disappears if the daemon is killed. On file systems
 // without O_TMPFILE the file has a name.
-func (d *dir) scratch() (*os.File, string, error) {
+func createScratch(d *dir) (*os.File, string, error) {
 	f, err := d.openat2(".", unix.O_TMPFILE|unix.O_WRONLY, 0o600)
 	if err != unix.EOPNOTSUPP && err != unix.EISDIR {
 		return f, "", err
@@ -312,8 +305,8 @@ func (d *dir) scratch() (*os.File, string, error) {
 
 func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// syncTree syncs the file system of d.
-func (d *dir) syncTree() error {
+// syncFileSystem syncs the file system of d.
+func syncFileSystem(d *dir) error {
 	self, err := d.openDir(".") // d may be opened with O_PATH
 	if err != nil {
 		return err

@@ -136,14 +136,7 @@ func (d *dir) openClosedDir(name string) (*dir, error) {
 	return d.openDir(name)
 }
 
-// mkdir creates a directory unless the name exists, and reports whether it did.
-func (d *dir) mkdir(name string) (made bool, err error) {
-	err = d.root.Mkdir(name, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
+func (d *dir) mkdir(name string) error { return d.root.Mkdir(name, 0o755) }
 
 // setOwnerAndMode sets the permissions of d. The daemon owns all files on these systems.
 func (d *dir) setOwnerAndMode(_ int, perm fs.FileMode) error { return d.root.Chmod(".", perm) }
@@ -163,8 +156,8 @@ func (d *dir) rename(from, to string) error {
 // sync does nothing: some of these systems cannot sync a directory.
 func (d *dir) sync() error { return nil }
 
-// write creates or replaces base when the new content is complete.
-func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int, _ *dir) error {
+// writeFile creates or replaces base when the new content is complete.
+func writeFile(d *dir, base string, content io.Reader, perm fs.FileMode, _ int, _ *dir) error {
 	name := scratchName()
 	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
 	if err != nil {
@@ -186,12 +179,12 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int, _ *
 	return err
 }
 
-// free returns a number above every reserve: the free space is not measured on these systems,
+// freeBytes returns a number above every reserve: the free space is not measured on these systems,
 // where no sandbox runs.
-func (d *dir) free() (int64, error) { return math.MaxInt64, nil }
+func freeBytes(*dir) (int64, error) { return math.MaxInt64, nil }
 
-// syncTree does nothing: these systems sync files later.
-func (d *dir) syncTree() error { return nil }
+// syncFileSystem does nothing: these systems sync files later.
+func syncFileSystem(*dir) error { return nil }
 
 // readLink returns the target of a symbolic link.
 func (d *dir) readLink(name string) (string, error) { return d.root.Readlink(name) }

@@ -10,6 +10,8 @@ import (
 // directories are the open directories of a workspace: each is opened when it is first needed, so
 // that an unused workspace has none.
 type directories struct {
+	dir, staged string // see Config
+
 	mu   sync.Mutex
 	open map[string]*dir // by path
 }
@@ -44,28 +46,30 @@ func (all *directories) close() error {
 }
 
 // root returns the directory of the workspace.
-func root(f *Files) (*dir, error) { return f.dirs.at(f.cfg.Dir, "the workspace cannot be opened") }
+func (all *directories) root() (*dir, error) {
+	return all.at(all.dir, "the workspace cannot be opened")
+}
 
 // staging returns the directory Config.Staging, nil if there is none.
-func staging(f *Files) (*dir, error) {
-	if f.cfg.Staging == "" {
+func (all *directories) staging() (*dir, error) {
+	if all.staged == "" {
 		return nil, nil
 	}
-	return f.dirs.at(f.cfg.Staging, "open the staging directory")
+	return all.at(all.staged, "open the staging directory")
 }
 
 // free returns the free bytes of the file system.
-func free(f *Files) (int64, error) {
-	d, err := root(f)
+func (all *directories) free() (int64, error) {
+	d, err := all.root()
 	if err != nil {
 		return 0, err
 	}
-	return d.free()
+	return freeBytes(d)
 }
 
 // openDir opens a directory of the workspace itself.
-func openDir(f *Files, p string) (*dir, error) {
-	d, err := root(f)
+func (all *directories) openDir(p string) (*dir, error) {
+	d, err := all.root()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // RemoveAll empties the workspace; its directory stays.
 func (f *Files) RemoveAll(ctx context.Context) error {
-	start, err := root(f)
+	start, err := f.dirs.root()
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 type Extraction struct {
 	files *Files // measures free space, and syncs
 	root  *os.Root
-	quota Quota
 	done  Archived
 	used  amount
 	// links are created last, so that no other entry is created through one.
@@ -39,7 +38,7 @@ func NewExtraction(dir string, q Quota) (*Extraction, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	return &Extraction{files: files, root: root, quota: q}, nil
+	return &Extraction{files: files, root: root}, nil
 }
 
 // Close closes the directory.
@@ -86,8 +85,8 @@ func (x *Extraction) Add(h *tar.Header, prefix string, content io.Reader) error 
 // count counts what an entry needs, up to the quota.
 func (x *Extraction) count(more amount) error {
 	x.used.bytes, x.used.files = x.used.bytes+more.bytes, x.used.files+more.files
-	if x.files.over(Usage{Bytes: x.used.bytes, Files: x.used.files}, amount{}, amount{}) {
-		return fault.New(fault.Exhausted, "the workspace in the export is larger than the quota here, %s", x.quota).
+	if x.files.quota.over(Usage{Bytes: x.used.bytes, Files: x.used.files}, amount{}, amount{}) {
+		return fault.New(fault.Exhausted, "the workspace in the export is larger than the quota here, %s", x.files.quota).
 			WithHint("raise workspace.max_mb or workspace.max_files for the tenant")
 	}
 	return nil
@@ -150,11 +149,11 @@ func (x *Extraction) Finish() (Archived, error) {
 			return x.done, err
 		}
 	}
-	d, err := root(x.files)
+	d, err := x.files.dirs.root()
 	if err != nil {
 		return x.done, err
 	}
-	return x.done, d.syncTree()
+	return x.done, syncFileSystem(d)
 }
 
 // CheckReserve is Files.CheckReserve for the directory.

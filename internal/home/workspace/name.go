@@ -37,7 +37,7 @@ func (f *Files) locate(p string) (d *dir, rel string, err error) {
 		d, err = f.dirs.at(from, "open the mount "+top+" of the workspace")
 		return d, path.Clean(rest), err
 	}
-	d, err = root(f)
+	d, err = f.dirs.root()
 	return d, p, err
 }
 

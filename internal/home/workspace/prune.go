@@ -15,7 +15,7 @@ func (f *Files) Prune(ctx context.Context, name string, age time.Duration, bytes
 	if age == 0 && bytes == 0 {
 		return nil
 	}
-	d, err := openDir(f, name)
+	d, err := f.dirs.openDir(name)
 	if isUnusable(err) {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (f *Files) Prune(ctx context.Context, name string, age time.Duration, bytes
 		return explain(name, err)
 	}
 	defer d.Close()
-	files, err := d.regular(ctx)
+	files, err := regularFiles(ctx, d)
 	if err != nil {
 		return explain(name, err)
 	}
@@ -48,8 +48,8 @@ type named struct {
 	name string
 }
 
-// regular lists the regular files in d.
-func (d *dir) regular(ctx context.Context) (files []named, err error) {
+// regularFiles lists the regular files in d.
+func regularFiles(ctx context.Context, d *dir) (files []named, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -22,8 +22,14 @@ type Quota struct {
 // measurementTTL is how long a measurement is used for later writes.
 const measurementTTL = time.Second
 
-// account is the usage according to the last measurement and the writes since.
+// account compares the usage of a workspace, according to the last measurement and the writes since, with
+// its quota.
 type account struct {
+	quota   Quota
+	refused func(key string) // see Config
+	usage   func(context.Context) (Usage, error)
+	free    func() (int64, error) // bytes of the file system
+
 	mu       sync.Mutex
 	measured time.Time // zero before the first measurement
 	used     Usage     // as measured, plus what was written since
@@ -39,28 +45,27 @@ func blocksFor(size int64) int64 { return (size + blockSize - 1) / blockSize * b
 
 // Reserve reserves bytes and files of the quota until done is called. The error is Exhausted if
 // they exceed the quota, and Unavailable if the disk of the machine is nearly full.
-func (f *Files) Reserve(ctx context.Context, bytes, files int64) (done func(), err error) {
+func (a *account) Reserve(ctx context.Context, bytes, files int64) (done func(), err error) {
 	more := amount{max(0, bytes), max(0, files)}
 	if more == (amount{}) {
 		return func() {}, nil
 	}
-	if err := f.CheckReserve(more.bytes); err != nil {
+	if err := a.CheckReserve(more.bytes); err != nil {
 		return nil, err
 	}
-	if f.cfg.Quota.Bytes == 0 && f.cfg.Quota.Files == 0 {
+	if a.quota.Bytes == 0 && a.quota.Files == 0 {
 		return func() {}, nil
 	}
-	a := &f.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fresh := time.Since(a.measured) < measurementTTL
-	if !fresh || f.over(a.used, a.pending, more) {
-		if err := f.measure(ctx); err != nil {
+	if !fresh || a.quota.over(a.used, a.pending, more) {
+		if err := a.measure(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if f.over(a.used, a.pending, more) {
-		return nil, f.refuse(a.used, more)
+	if a.quota.over(a.used, a.pending, more) {
+		return nil, a.refuse(a.used, more)
 	}
 	a.pending.bytes, a.pending.files = a.pending.bytes+more.bytes, a.pending.files+more.files
 	return sync.OnceFunc(func() {
@@ -72,17 +77,16 @@ func (f *Files) Reserve(ctx context.Context, bytes, files int64) (done func(), e
 }
 
 // measure updates the account. The caller holds its lock.
-func (f *Files) measure(ctx context.Context) error {
+func (a *account) measure(ctx context.Context) error {
 	began := time.Now()
-	u, err := f.Usage(ctx)
+	u, err := a.usage(ctx)
 	if err == nil {
-		f.account.used, f.account.measured = u, began
+		a.used, a.measured = u, began
 	}
 	return err
 }
 
-func (f *Files) over(u Usage, pending, more amount) bool {
-	q := f.cfg.Quota
+func (q Quota) over(u Usage, pending, more amount) bool {
 	return q.Bytes > 0 && u.Bytes+pending.bytes+more.bytes > q.Bytes ||
 		q.Files > 0 && u.Files+u.Dirs+pending.files+more.files > q.Files
 }
@@ -90,38 +94,36 @@ func (f *Files) over(u Usage, pending, more amount) bool {
 // CheckQuota returns an error if code may not add to the workspace, because its quota is exceeded or
 // the disk of the machine is nearly full. It measures at the first call, and at each call while the
 // quota is exceeded.
-func (f *Files) CheckQuota(ctx context.Context) error {
-	if err := f.CheckReserve(0); err != nil {
+func (a *account) CheckQuota(ctx context.Context) error {
+	if err := a.CheckReserve(0); err != nil {
 		return err
 	}
-	if f.cfg.Quota.Bytes == 0 && f.cfg.Quota.Files == 0 {
+	if a.quota.Bytes == 0 && a.quota.Files == 0 {
 		return nil
 	}
-	a := &f.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.measured.IsZero() || f.over(a.used, amount{}, amount{}) {
-		if err := f.measure(ctx); err != nil {
+	if a.measured.IsZero() || a.quota.over(a.used, amount{}, amount{}) {
+		if err := a.measure(ctx); err != nil {
 			return err
 		}
 	}
-	if f.over(a.used, amount{}, amount{}) {
-		return f.overQuota(a.used, amount{})
+	if a.quota.over(a.used, amount{}, amount{}) {
+		return a.quota.reached(a.used, amount{})
 	}
 	return nil
 }
 
 // QuotaExceeded measures the workspace and describes its usage, for an execution that was ended or
 // whose write failed because of it, and counts that refusal. Later calls of CheckQuota use the measurement.
-func (f *Files) QuotaExceeded(ctx context.Context) error {
-	a := &f.account
+func (a *account) QuotaExceeded(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := f.measure(ctx); err != nil {
+	if err := a.measure(ctx); err != nil {
 		return err
 	}
-	over := f.refuse(a.used, amount{})
-	if !f.over(a.used, amount{}, amount{}) {
+	over := a.refuse(a.used, amount{})
+	if !a.quota.over(a.used, amount{}, amount{}) {
 		over.Message += "; more was in deleted files that the code held open, and is free again"
 	}
 	return over
@@ -129,23 +131,23 @@ func (f *Files) QuotaExceeded(ctx context.Context) error {
 
 // CheckReserve returns an error if writing more bytes would leave less free disk space than the
 // reserve.
-func (f *Files) CheckReserve(more int64) error {
-	if f.cfg.Quota.Reserve == 0 {
+func (a *account) CheckReserve(more int64) error {
+	if a.quota.Reserve == 0 {
 		return nil
 	}
-	free, err := free(f)
+	free, err := a.free()
 	if err != nil {
 		return explain(".", err)
 	}
-	if free-more >= f.cfg.Quota.Reserve {
+	if free-more >= a.quota.Reserve {
 		return nil
 	}
 	return nearlyFull(free)
 }
 
 // NearlyFull returns the error for a disk whose free space is below the reserve.
-func (f *Files) NearlyFull() error {
-	free, err := free(f)
+func (a *account) NearlyFull() error {
+	free, err := a.free()
 	if err != nil {
 		return explain(".", err)
 	}
@@ -158,24 +160,23 @@ func nearlyFull(free int64) error {
 }
 
 // refuse counts a refusal and returns its error.
-func (f *Files) refuse(u Usage, more amount) *fault.Error {
-	if f.cfg.Refused != nil {
-		f.cfg.Refused(f.quotaKey(u, more))
+func (a *account) refuse(u Usage, more amount) *fault.Error {
+	if a.refused != nil {
+		a.refused(a.quota.key(u, more))
 	}
-	return f.overQuota(u, more)
+	return a.quota.reached(u, more)
 }
 
-// quotaKey returns the key of the quota that is reached.
-func (f *Files) quotaKey(u Usage, more amount) string {
-	q := f.cfg.Quota
+// key returns the key of the quota that is reached.
+func (q Quota) key(u Usage, more amount) string {
 	if q.Files > 0 && (q.Bytes == 0 || u.Bytes+more.bytes <= q.Bytes && u.Files+u.Dirs+more.files > q.Files) {
 		return "workspace.max_files"
 	}
 	return "workspace.max_mb"
 }
 
-func (f *Files) overQuota(u Usage, more amount) *fault.Error {
-	q := f.cfg.Quota
+// reached returns the error for a quota that is reached.
+func (q Quota) reached(u Usage, more amount) *fault.Error {
 	var message strings.Builder
 	message.WriteString("the workspace quota is reached: ")
 	of := func(limit int64, text string) string {
@@ -197,7 +198,7 @@ func (f *Files) overQuota(u Usage, more amount) *fault.Error {
 			fmt.Fprintf(&message, "%.80q (%s)", l.Name, bytesText(l.Bytes))
 		}
 	}
-	return fault.New(fault.Exhausted, "%s", message.String()).WithHint("delete files that are not needed with delete_file, or write less; the operator can raise %s", f.quotaKey(u, more))
+	return fault.New(fault.Exhausted, "%s", message.String()).WithHint("delete files that are not needed with delete_file, or write less; the operator can raise %s", q.key(u, more))
 }
 
 // File is a file of a Usage.
@@ -230,7 +231,7 @@ func (l *largest) add(e entry, name func() string) {
 // nothing.
 func (f *Files) additions(p string, size int64) (amount, error) {
 	parent, base := path.Split(p)
-	d, err := openDir(f, path.Clean(parent))
+	d, err := f.dirs.openDir(path.Clean(parent))
 	if isNotExist(err) {
 		return amount{blocksFor(size), int64(1 + strings.Count(p, "/"))}, nil
 	}
@@ -241,6 +242,6 @@ func (f *Files) additions(p string, size int64) (amount, error) {
 	if _, err := d.stat(base); isNotExist(err) {
 		return amount{blocksFor(size), 1}, nil
 	}
-	old, err := d.replaceable(base)
+	old, err := replaceable(d, base)
 	return amount{blocksFor(size) - old.blocks, 0}, err
 }

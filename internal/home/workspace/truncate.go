@@ -19,7 +19,7 @@ func Truncate(ctx context.Context, f *Files, name string, size int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d, err := root(f)
+	d, err := f.dirs.root()
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ type Usage struct {
 func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	var u Usage
 	seen := make(map[identity]bool) // files with several names
-	start, err := root(f)
+	start, err := f.dirs.root()
 	if err != nil {
 		return u, err
 	}
@@ -162,7 +162,7 @@ func Measure(ctx context.Context, dir string) (Usage, error) {
 
 // Chown changes the owner of everything in the workspace, and of its directory, to uid.
 func (f *Files) Chown(ctx context.Context, uid int) error {
-	start, err := root(f)
+	start, err := f.dirs.root()
 	if err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (w *walk) ascend() error {
 	w.levels = w.levels[:len(w.levels)-1]
 	w.prefix = w.prefix[:done.prefix]
 	parent, err := w.here.parent()
-	if err == nil && !parent.hasIdentity(w.levels[len(w.levels)-1].id) {
+	if err == nil && !hasIdentity(parent, w.levels[len(w.levels)-1].id) {
 		parent.Close()
 		err = errStop
 	}
@@ -354,7 +354,7 @@ func (w *walk) reopenParent() (*dir, error) {
 	}
 	for i := 1; i < len(w.levels); i++ {
 		sub, err := d.openDir(w.levels[i].name)
-		if err == nil && !sub.hasIdentity(w.levels[i].id) {
+		if err == nil && !hasIdentity(sub, w.levels[i].id) {
 			sub.Close()
 			err = errStop
 		}
@@ -369,7 +369,7 @@ func (w *walk) reopenParent() (*dir, error) {
 	return d, nil
 }
 
-func (d *dir) hasIdentity(id identity) bool {
+func hasIdentity(d *dir, id identity) bool {
 	e, err := d.statSelf()
 	return err == nil && e.id == id
 }

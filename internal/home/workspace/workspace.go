@@ -43,15 +43,16 @@ type Config struct {
 
 // Files are the files of one workspace.
 type Files struct {
-	cfg     Config
-	dirs    directories
-	account account
+	account
+	cfg  Config
+	dirs directories
 }
 
 // Open opens the workspace.
 func Open(cfg Config) (*Files, error) {
-	f := &Files{cfg: cfg}
-	if _, err := root(f); err != nil {
+	f := &Files{cfg: cfg, dirs: directories{dir: cfg.Dir, staged: cfg.Staging}}
+	f.quota, f.refused, f.usage, f.free = cfg.Quota, cfg.Refused, f.Usage, f.dirs.free
+	if _, err := f.dirs.root(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -88,15 +89,15 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 		return explain(name, err)
 	}
 	defer d.Close()
-	old, err := d.replaceable(base)
+	old, err := replaceable(d, base)
 	if err != nil {
 		return explain(name, err)
 	}
-	scratch, err := staging(f)
+	scratch, err := f.dirs.staging()
 	if err != nil {
 		return err
 	}
-	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, scratch); err != nil {
+	if err := writeFile(d, base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, scratch); err != nil {
 		return explain(name, err)
 	}
 	return nil
@@ -104,7 +105,7 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 
 // replaceable returns the regular file base in d, or an entry with the permissions of a new file
 // if there is none.
-func (d *dir) replaceable(base string) (entry, error) {
+func replaceable(d *dir, base string) (entry, error) {
 	e, err := d.stat(base)
 	if isNotExist(err) {
 		return entry{mode: 0o644}, nil
@@ -117,17 +118,17 @@ func (d *dir) replaceable(base string) (entry, error) {
 
 // makeDirs opens the directory p and creates missing ones in its path.
 func (f *Files) makeDirs(p string) (*dir, error) {
-	d, err := openDir(f, p)
+	d, err := f.dirs.openDir(p)
 	if !isNotExist(err) {
 		return d, err
 	}
-	d, err = openDir(f, ".")
+	d, err = f.dirs.openDir(".")
 	for _, name := range strings.Split(p, "/") {
 		if err != nil {
 			return nil, err
 		}
 		var next *dir
-		next, err = d.makeDir(name, f.cfg.Owner)
+		next, err = makeDir(d, name, f.cfg.Owner)
 		d.Close()
 		d = next
 	}
@@ -136,13 +137,13 @@ func (f *Files) makeDirs(p string) (*dir, error) {
 
 // makeDir opens or creates the directory name in d. A new directory gets its name only after its
 // owner is set, because code may write into it at once.
-func (d *dir) makeDir(name string, owner int) (*dir, error) {
+func makeDir(d *dir, name string, owner int) (*dir, error) {
 	sub, err := d.openDir(name)
 	if !isNotExist(err) {
 		return sub, err
 	}
 	scratch := scratchName()
-	if _, err := d.mkdir(scratch); err != nil {
+	if err := d.mkdir(scratch); err != nil {
 		return nil, err
 	}
 	if sub, err = d.openDir(scratch); err == nil {
@@ -172,7 +173,7 @@ func (f *Files) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	parent, base := path.Split(p)
-	d, err := openDir(f, path.Clean(parent))
+	d, err := f.dirs.openDir(path.Clean(parent))
 	if err != nil {
 		return explain(name, err)
 	}
@@ -198,7 +199,7 @@ type Moved struct{ From, To string }
 // the workspace directory if code removed them.
 func (f *Files) PrepareMounts(ctx context.Context, names ...string) ([]Moved, error) {
 	w := walk{need: 0o700}
-	all, err := root(f)
+	all, err := f.dirs.root()
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (f *Files) PrepareMounts(ctx context.Context, names ...string) ([]Moved, er
 	}
 	var moved []Moved
 	for _, name := range names {
-		m, err := d.prepare(name, f.cfg.Owner)
+		m, err := prepareMount(d, name, f.cfg.Owner)
 		moved = append(moved, m...)
 		if err != nil {
 			return moved, explain(name, err)
@@ -221,10 +222,10 @@ func (f *Files) PrepareMounts(ctx context.Context, names ...string) ([]Moved, er
 	return moved, nil
 }
 
-// prepare retries, because code may recreate entries concurrently.
-func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
+// prepareMount retries, because code may recreate entries concurrently.
+func prepareMount(d *dir, name string, owner int) (moved []Moved, err error) {
 	for range 10 {
-		sub, err := d.makeDir(name, owner)
+		sub, err := makeDir(d, name, owner)
 		if err == nil {
 			first, readErr := sub.names(1)
 			sub.Close()
@@ -234,7 +235,7 @@ func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
 		} else if !isUnusable(err) {
 			return moved, err
 		}
-		to, err := d.moveAside(name)
+		to, err := moveAside(d, name)
 		if err != nil && !isNotExist(err) {
 			return moved, err
 		}
@@ -246,7 +247,7 @@ func (d *dir) prepare(name string, owner int) (moved []Moved, err error) {
 }
 
 // moveAside renames name to the first free name.moved-N.
-func (d *dir) moveAside(name string) (string, error) {
+func moveAside(d *dir, name string) (string, error) {
 	for n := 1; ; n++ {
 		to := fmt.Sprintf("%s.moved-%d", name, n)
 		err := d.rename(name, to)

@@ -142,9 +142,10 @@ func (a *Allow) someTools() bool { return a != nil && (a.tools != nil || a.exact
 // the whole snapshot.
 func (s *Snapshot) only(a *Allow) *Snapshot {
 	part := &Snapshot{
-		Core: s.Core, byRef: map[tool.Ref]int{}, servers: map[string]int{}, modules: map[string]string{}, described: s.described,
-		space: s.space, kept: []int{}, allow: append(slices.Clip(s.allow), a),
+		entries:   entries{byRef: map[tool.Ref]int{}, servers: map[string]int{}, modules: map[string]string{}},
+		described: s.described, allow: append(slices.Clip(s.allow), a), nameSet: s.nameSet,
 	}
+	part.space, part.kept, part.function = s.space, []int{}, part.functions()
 	quarantined := map[string]int{}
 	for i, t := range s.Tools {
 		if !a.Tool(t.Ref) {
@@ -173,7 +174,6 @@ func (s *Snapshot) only(a *Allow) *Snapshot {
 		part.listings = s.listings
 	}
 	part.derive()
-	part.nameSet = s.nameSet
 	return part
 }
 

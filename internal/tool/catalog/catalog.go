@@ -77,7 +77,7 @@ type Catalog struct {
 	checked  time.Time
 	unread   bool               // listings was not read yet
 	stored   func() storedIndex // read once, for the first snapshot; nil afterwards
-	now      *Snapshot          // built on demand, since many servers may be listed before
+	now      *Snapshot          // built on demand if nil, since many servers may be listed before
 }
 
 // Open reads the stored listings, unless their servers are known from Config.Derived: then the first Now
@@ -199,11 +199,8 @@ func (c *Catalog) read() {
 	for i, s := range c.cfg.Servers {
 		c.listings[s.Name] = all[i]
 	}
-	c.publish()
+	c.now = nil
 }
-
-// publish discards the snapshot, so that Now builds a new one. The caller holds mu.
-func (c *Catalog) publish() { c.now = nil }
 
 // Change is the effect of Put on a listing.
 type Change struct {
@@ -296,7 +293,7 @@ func (c *Catalog) update(ctx context.Context, server string, f func(Configured, 
 	defer c.mu.Unlock()
 	c.listings[server] = l
 	c.outline.Store(nil)
-	c.publish()
+	c.now = nil
 	return nil
 }
 
@@ -310,20 +307,13 @@ func serverNames(servers []Configured) string {
 
 // abbreviate joins the first names of a list and counts the others.
 func abbreviate(names []string, most int) string {
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return "none"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
-	text := ""
-	for i, n := range names {
-		if i == most {
-			return fmt.Sprintf("%s and %d more", text, len(names)-most)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += n
-	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 // Listing is the description that a server returns of itself.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,23 +15,34 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
+// finder finds tools by a query.
+type finder struct {
+	*entries
+	search   func() *search.Index
+	space    Space               // nil without a model
+	kept     []int               // positions of the tools in the snapshot that this is a part of; nil if it is complete
+	listings map[string]*listing // by server, if all its tools are part of the snapshot; nil if some may be missing
+	stored   func() storedIndex  // an index that may be that of the snapshot; nil if there is none
+	isStored atomic.Bool         // the search index is in Config.Derived
+}
+
 // index reads or builds the search index; the first search waits for it.
-func (s *Snapshot) index() *search.Index {
-	if s.stored != nil {
-		stored := s.stored()
-		if s.stored = nil; stored.index != nil && stored.key == indexKey(s) {
-			s.isStored.Store(true)
+func (f *finder) index() *search.Index {
+	if f.stored != nil {
+		stored := f.stored()
+		if f.stored = nil; stored.index != nil && stored.key == f.indexKey() {
+			f.isStored.Store(true)
 			return stored.index
 		}
 	}
-	docs := make([]search.Doc, len(s.Tools))
+	docs := make([]search.Doc, len(f.Tools))
 	var g errgroup.Group
 	n := max(len(docs)/runtime.GOMAXPROCS(0), 100)
 	for start := 0; start < len(docs); start += n {
 		g.Go(func() error {
 			for i := start; i < min(start+n, len(docs)); i++ {
-				docs[i] = s.Doc(s.Tools[i])
-				docs[i].Params = codegen.ArgumentNames(s.Tools[i].Input)
+				docs[i] = f.Doc(f.Tools[i])
+				docs[i].Params = codegen.ArgumentNames(f.Tools[i].Input)
 			}
 			return nil
 		})
@@ -41,31 +53,22 @@ func (s *Snapshot) index() *search.Index {
 
 // indexKey identifies all that the index of a complete snapshot is made of: the program, the listings and what
 // the configuration says of their servers, and tools of static catalogs.
-func indexKey(s *Snapshot) [sha256.Size]byte {
+func (f *finder) indexKey() [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", codegen.ProgramID())
-	for _, v := range s.Servers {
+	for _, v := range f.Servers {
 		fmt.Fprintf(h, "%q %q %v", v.Name, v.Category, v.Connected)
-		if l := s.listings[v.Name]; l != nil {
+		if l := f.listings[v.Name]; l != nil {
 			fmt.Fprintf(h, " %x", l.file.sum)
 		}
 		fmt.Fprintln(h)
 	}
-	for _, t := range s.Tools {
+	for _, t := range f.Tools {
 		if !t.Connected || len(t.Functions)+len(t.UseCases) > 0 {
 			fmt.Fprintf(h, "%q %q %q %q\n", []string{t.Server, t.Definition.Tool, t.Category, t.Description}, t.Input, t.Functions, t.UseCases)
 		}
 	}
 	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// Doc returns the search document of a tool without its parameters.
-func (s *Snapshot) Doc(t Tool) search.Doc {
-	v := s.Servers[s.servers[t.Server]]
-	return search.Doc{
-		Name: t.Definition.Tool, Server: t.Server, Category: t.Category, Description: t.Description,
-		ServerDescription: v.Title + " " + v.Instructions, Functions: t.Functions, UseCases: t.UseCases,
-	}
 }
 
 // Embedder finds tools by their meaning, with an embedding model.
@@ -82,10 +85,10 @@ type Space interface {
 }
 
 // embeddingTexts returns the text of each tool for the embedding model.
-func (s *Snapshot) embeddingTexts() []string {
-	texts := make([]string, len(s.Tools))
-	for i, t := range s.Tools {
-		texts[i] = s.Doc(t).EmbeddingText()
+func (f *finder) embeddingTexts() []string {
+	texts := make([]string, len(f.Tools))
+	for i, t := range f.Tools {
+		texts[i] = f.Doc(t).EmbeddingText()
 	}
 	return texts
 }
@@ -93,8 +96,8 @@ func (s *Snapshot) embeddingTexts() []string {
 // Search returns the best matches of a query by keywords, and the total number of matches.
 // An empty query with a category lists the category. Quarantined tools are found by
 // their trusted definition.
-func (s *Snapshot) Search(query, category string, most int) (found []Tool, total int) {
-	ranked, total := s.find(search.Query{Text: query, Category: category, Limit: most})
+func (f *finder) Search(query, category string, most int) (found []Tool, total int) {
+	ranked, total := f.find(search.Query{Text: query, Category: category, Limit: most})
 	for _, r := range ranked {
 		found = append(found, r.Tool)
 	}
@@ -110,22 +113,22 @@ type Query struct {
 }
 
 // SearchFor is Search with embeddings and records of use.
-func (s *Snapshot) SearchFor(ctx context.Context, query Query) (found []Ranked, total int) {
-	q := search.Query{Text: query.Text, Category: query.Category, Limit: query.Limit, Boosts: s.boosts(query)}
-	if query.Embeddings && s.space != nil && strings.TrimSpace(query.Text) != "" {
-		q.Similarities = s.space.Similarities(ctx, query.Text, s.kept)
+func (f *finder) SearchFor(ctx context.Context, query Query) (found []Ranked, total int) {
+	q := search.Query{Text: query.Text, Category: query.Category, Limit: query.Limit, Boosts: f.boosts(query)}
+	if query.Embeddings && f.space != nil && strings.TrimSpace(query.Text) != "" {
+		q.Similarities = f.space.Similarities(ctx, query.Text, f.kept)
 	}
-	return s.find(q)
+	return f.find(q)
 }
 
-// boosts returns what the tools of s gain from use.
-func (s *Snapshot) boosts(q Query) map[int]search.Boost {
+// boosts returns what the tools gain from use.
+func (f *finder) boosts(q Query) map[int]search.Boost {
 	if q.Uses == nil {
 		return nil
 	}
 	all := map[int]search.Boost{}
-	s.search().Boosts(q.Uses, q.Text, func(server, name string, b search.Boost) {
-		if i, ok := s.byRef[tool.Ref{Server: server, Tool: name}]; ok {
+	f.search().Boosts(q.Uses, q.Text, func(server, name string, b search.Boost) {
+		if i, ok := f.byRef[tool.Ref{Server: server, Tool: name}]; ok {
 			all[i] = b
 		}
 	})
@@ -141,41 +144,41 @@ type Ranked struct {
 }
 
 // Rank returns the callable tools that match a query best, with embeddings.
-func (s *Snapshot) Rank(ctx context.Context, query string, most int) (found []Ranked) {
-	q := search.Query{Text: query, Limit: len(s.Tools)}
-	if s.space != nil && strings.TrimSpace(query) != "" {
-		q.Similarities = s.space.Similarities(ctx, query, s.kept)
+func (f *finder) Rank(ctx context.Context, query string, most int) (found []Ranked) {
+	q := search.Query{Text: query, Limit: len(f.Tools)}
+	if f.space != nil && strings.TrimSpace(query) != "" {
+		q.Similarities = f.space.Similarities(ctx, query, f.kept)
 	}
-	for _, h := range s.search().Search(q).Found {
-		if t := s.Tools[h.Doc]; t.Callable() && len(found) < most {
+	for _, h := range f.search().Search(q).Found {
+		if t := f.Tools[h.Doc]; t.Callable() && len(found) < most {
 			found = append(found, Ranked{Tool: t, Score: h.Score})
 		}
 	}
 	return found
 }
 
-func (s *Snapshot) find(q search.Query) (found []Ranked, total int) {
-	if len(s.Tools) == 0 { // an index, even of nothing, loads the lexicon
+func (f *finder) find(q search.Query) (found []Ranked, total int) {
+	if len(f.Tools) == 0 { // an index, even of nothing, loads the lexicon
 		return nil, 0
 	}
-	hits := s.search().Search(q)
+	hits := f.search().Search(q)
 	for _, h := range hits.Found {
-		found = append(found, Ranked{s.Tools[h.Doc], h.Score, q.Boosts[h.Doc]})
+		found = append(found, Ranked{f.Tools[h.Doc], h.Score, q.Boosts[h.Doc]})
 	}
 	return found, hits.Total
 }
 
 // Fits reports which of these tools have a word of the query that names a thing: see search.Index.Fits.
-func Fits(s *Snapshot, query string, tools []tool.Ref) map[tool.Ref]bool {
+func (f *finder) Fits(query string, tools []tool.Ref) map[tool.Ref]bool {
 	fits := map[tool.Ref]bool{}
 	if len(tools) == 0 {
 		return fits
 	}
 	docs := make([]int, len(tools))
 	for i, ref := range tools {
-		docs[i] = s.byRef[ref]
+		docs[i] = f.byRef[ref]
 	}
-	for i, fit := range s.search().Fits(query, docs) {
+	for i, fit := range f.search().Fits(query, docs) {
 		fits[tools[i]] = fit
 	}
 	return fits

@@ -8,7 +8,7 @@ import (
 // Overview is what is known of the servers without reading the definitions of their tools.
 type Overview struct {
 	Servers []Outline // by name
-	Topics  []string  // see Topics
+	Topics  []string  // words for the objects of the connected tools, such as contacts
 }
 
 // Outline is a part of a Server.
@@ -38,7 +38,7 @@ func OverviewFor(c *Catalog, v Viewer) Overview {
 }
 
 func overview(s *Snapshot) Overview {
-	o := Overview{Topics: Topics(s)}
+	o := Overview{Topics: s.topics()}
 	for _, v := range s.Servers {
 		o.Servers = append(o.Servers, Outline{v.Name, v.Module, v.Category, v.Connected, v.Legacy, v.Listed})
 	}

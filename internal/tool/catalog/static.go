@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Static is a catalog of tools that is read from a file. Its servers need not be
@@ -81,21 +79,20 @@ func ReadStatic(path string) (Static, error) {
 	}
 	var s Static
 	full := filepath.Join(path, "full_catalog.json")
-	_, err = os.Stat(full)
-	if err == nil {
+	_, absent := os.Stat(full)
+	if err = absent; err == nil {
 		_, err = os.ReadDir(path) // Glob ignores its error
 	}
 	if fault.Inconclusive(err) {
 		return s, fault.Wrap(fault.Unavailable, err, "cannot read the tool catalog %s", path)
 	}
-	whole := exists(full)
-	if whole {
+	if absent == nil {
 		if err := read(full, &s); err != nil {
 			return s, err
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(path, "*", "*.json"))
-	if err != nil || len(files) == 0 && !whole {
+	if err != nil || len(files) == 0 && absent != nil {
 		return Static{}, fault.New(fault.Invalid, "the directory %s contains no tool catalog", path).
 			WithHint("it must contain full_catalog.json, or a directory for each category with a .json file for each tool")
 	}
@@ -122,11 +119,6 @@ func (s *Static) put(category, name string, t StaticTool) {
 	s.Categories[category] = c
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 func read(path string, v any) error {
 	fi, err := os.Stat(path)
 	if err == nil && fi.Size() > maxStaticSize {
@@ -149,44 +141,3 @@ func read(path string, v any) error {
 // reason returns the JSON decoder's message, which quotes at most one character of
 // the file.
 func reason(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
-
-// addStatic adds a static catalog. The listing of a connected server has priority
-// over its description in the file.
-func (s *Snapshot) addStatic(c Static) {
-	s.Core = append(s.Core, c.Core...)
-	for category, group := range c.Categories {
-		if group.Description != "" {
-			s.described[category] = group.Description
-		}
-		for name, t := range group.Tools {
-			s.addStaticTool(category, name, t)
-		}
-	}
-}
-
-func (s *Snapshot) addStaticTool(category, name string, t StaticTool) {
-	server := t.Server
-	if server == "" {
-		server = category
-	}
-	i := slices.IndexFunc(s.Servers, func(v Server) bool { return v.Name == server })
-	if i >= 0 && s.Servers[i].Connected {
-		for j, known := range s.Tools {
-			if known.Ref == (tool.Ref{Server: server, Tool: name}) {
-				s.Tools[j].Functions, s.Tools[j].UseCases = t.Functions, t.UseCases
-				return
-			}
-		}
-		return // the connected server does not have the tool
-	}
-	if i < 0 {
-		s.Servers = append(s.Servers, Server{Name: server, Category: category})
-		i = len(s.Servers) - 1
-	}
-	s.Servers[i].Tools++
-	d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: t.Description, Input: t.Input, Output: t.Output}
-	if d.Input == nil {
-		d.Input = json.RawMessage("true")
-	}
-	s.Tools = append(s.Tools, Tool{Definition: d, Category: category, Functions: t.Functions, UseCases: t.UseCases})
-}

@@ -33,7 +33,7 @@ func Store(c *Catalog) error {
 		return err
 	}
 	if x := now.search(); len(now.Tools) >= minSaved && !now.isStored.Swap(true) {
-		return writeIndex(now.derived, indexKey(now), x)
+		return writeIndex(now.derived, now.indexKey(), x)
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 
 func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error {
 	if server, _, ok := strings.Cut(name, "."); ok {
-		if err := now.DisabledError(server); err != nil {
+		if err := now.Disabled.Check(server); err != nil {
 			return err
 		}
 	}

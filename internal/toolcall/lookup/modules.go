@@ -176,7 +176,7 @@ func (f importable) serverModules(now *catalog.Snapshot, server string) (hits []
 }
 
 func unknownServer(now *catalog.Snapshot, name string) error {
-	if err := now.DisabledError(name); err != nil {
+	if err := now.Disabled.Check(name); err != nil {
 		return err
 	}
 	return fault.New(fault.NotFound, "there is no server %.80q", name).WithHint("%s", serversHint(now, name))

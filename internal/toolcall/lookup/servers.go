@@ -128,7 +128,7 @@ func (f view) SemanticSearch() *SemanticSearch {
 type Connected struct {
 	Modules    []string          // their Python names
 	Categories map[string]string // of each, by its Python name
-	Topics     []string          // see catalog.Topics
+	Topics     []string          // see catalog.Overview
 }
 
 // ConnectedTo returns the connected servers of a Finder.

@@ -77,7 +77,7 @@ func searchTopic(ctx context.Context, f *Finder, now *catalog.Snapshot, own []mo
 	}
 	f.uses.AddSearch(q.Text, refs)
 	h = hits{best: best, total: total + matching, fits: make([]bool, len(best))}
-	fits := catalog.Fits(now, q.Text, refs)
+	fits := now.Fits(q.Text, refs)
 	for i, m := range best {
 		// A model finds tools without the words of a query, and tools that were used after a similar search fit too.
 		h.fits[i] = semantic || m.module != nil || m.tool.Boost.Words > 0 || fits[m.tool.Ref]

@@ -222,7 +222,7 @@ func (c *check) addUnconnected(v catalog.Server, line int) {
 
 func (c *check) server(name string, line int) (catalog.Server, bool) {
 	v, ok := c.now.Server(name)
-	switch disabled := c.now.DisabledServer(name); {
+	switch disabled := c.now.Disabled.Server(name); {
 	case ok:
 	case disabled != "":
 		c.addMissing(line, name, "server %s is disabled by the operator, and cannot be used until it is enabled with `sandpiper servers enable %[1]s`", disabled)

@@ -1,0 +1,284 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// callWriter writes the calls that do the work of steps, and collects what these need.
+type callWriter struct {
+	valueWriter
+	lib     Library
+	callees map[string]*callee
+	path    []string // names of the workflows that are being compiled, outermost first
+	helpers map[string]bool
+	skills  map[string]*skill
+	servers bool // the code calls tools
+}
+
+// work returns the call that does the work of a step that has no others, and writes the functions that it needs.
+func (c *callWriter) work(s *Step, in *scope) string {
+	switch s.Type {
+	case ToolCall:
+		return c.toolCall(s, in)
+	case CodeExecution:
+		return c.code(s, in) + c.arguments(s.Arguments, in)
+	case Skill:
+		return c.skill(s, c.arguments(s.Arguments, in))
+	case Approval:
+		return c.approval(s, in)
+	case Wait:
+		return c.wait(s, in)
+	case Form:
+		c.helpers["fill_form"] = true
+		return "fill_form" + c.arguments(s.Arguments, in)
+	}
+	return "None" // the reader reported the type
+}
+
+func (c *callWriter) toolCall(s *Step, in *scope) string {
+	server, name := s.tool()
+	arguments := c.arguments(s.Arguments, in)
+	if server == "" || name == "" { // the reader reported it
+		return "None"
+	}
+	c.servers = true
+	return fmt.Sprintf("servers.%s.%s%s", module(server), module(name), arguments)
+}
+
+func (c *callWriter) skill(s *Step, arguments string) string {
+	name := s.Target.Name
+	if !isName(name) { // the reader reported it
+		return "None"
+	}
+	if all := c.lib.Skills; all != nil && !slices.Contains(all, name) {
+		c.add(s.Target.Pos, c.nearest(name, all, "none is saved"), "there is no skill %.60q", name)
+	}
+	if c.skills[name] == nil {
+		c.skills[name] = &skill{as: c.name(name)}
+		if c.lib.Skill != nil {
+			c.skills[name].read(c.lib.Skill(name))
+		}
+	}
+	for _, f := range c.skills[name].check(s) {
+		c.add(f.Pos, f.Hint, "%s", f.Message)
+	}
+	return c.skills[name].as + arguments
+}
+
+func (c *callWriter) approval(s *Step, in *scope) string {
+	question := c.python(s.Question, in)
+	if v := s.Question; v != nil {
+		if _, text := v.Plain.(string); v.Template == nil && !text {
+			c.add(v.Pos, "", "the question of step %s is no text", s.Name)
+		}
+	}
+	if s.Schema == nil {
+		c.helpers["approve"] = true
+		return "approve(" + question + ")"
+	}
+	c.helpers["answer"] = true
+	return fmt.Sprintf("answer(%s, %s)", question, constantJSON(s.Schema))
+}
+
+// wait returns the call of the function that the config names.
+func (c *callWriter) wait(s *Step, in *scope) string {
+	call, timeout := "", ""
+	for _, f := range s.Arguments {
+		if f.Name == "timeout" {
+			timeout = ", timeout=" + c.python(f.Value, in)
+		} else {
+			call = f.Name + "(" + c.python(f.Value, in)
+		}
+	}
+	if call == "" { // the reader reported it
+		return "None"
+	}
+	return call + timeout + ")"
+}
+
+// code writes the code of a step as a function, and returns its name.
+func (c *callWriter) code(s *Step, in *scope) string {
+	var parameters []string
+	for _, f := range s.Arguments {
+		parameters = append(parameters, f.Name)
+	}
+	source := s.Code
+	if c.unparsable[place(c.findings.file, s.CodePos)] || strings.TrimSpace(source) == "" {
+		source = "pass"
+	}
+	part := pycode.Part{Source: s.Code, Code: true, Known: append([]string{"inputs"}, parameters...), Steps: in.mentioned(s.Code)}
+	c.expressions = append(c.expressions, Expression{part, c.findings.file, s.CodePos})
+	assigns := false
+	for t := range eachToken(s.Code) {
+		assigns = assigns || t.kind == nameToken && t.text == "result"
+	}
+	name := c.name("run_" + s.Name)
+	c.write("")
+	c.write("def %s(%s):", name, strings.Join(parameters, ", "))
+	c.within(func() {
+		if assigns {
+			c.write("result = None")
+		}
+		inside := linesInStrings(source)
+		for i, text := range strings.Split(strings.TrimRight(source, " \t\n"), "\n") {
+			at := Place{c.findings.file, Pos{s.CodePos.Line + i, s.CodePos.Column}, s}
+			if inside[i] {
+				c.addLine(text, at)
+			} else {
+				c.writeAt(text, at)
+			}
+		}
+		if assigns {
+			c.write("return result")
+		}
+	})
+	c.write("")
+	return name
+}
+
+// linesInStrings returns the lines of Python that begin inside a string, from 0.
+func linesInStrings(code string) map[int]bool {
+	inside, i := map[int]bool{}, 0
+	for t := range eachToken(code) {
+		for range strings.Count(t.text, "\n") {
+			i++
+			if t.kind == stringToken {
+				inside[i] = true
+			}
+		}
+	}
+	return inside
+}
+
+// module returns the Python name of a server or a tool.
+func module(name string) string { return tool.ModuleNames([]string{name})[name] }
+
+// callee is a workflow that others call.
+type callee struct {
+	workflow *Workflow // nil if it cannot be called
+	findings []Finding
+	all      []string // names of those that exist
+	inputs   inputSchema
+}
+
+// callee returns the workflow that a step calls, or reports why it cannot be called.
+func (c *callWriter) callee(s *Step) *callee {
+	name := s.Target.Name
+	if !isName(name) { // the reader reported it
+		return &callee{}
+	}
+	if i := slices.Index(c.path, name); i >= 0 {
+		c.add(s.Target.Pos, "", "workflows call each other: %s -> %s", strings.Join(c.path[i:], " -> "), name)
+		return &callee{}
+	}
+	of := c.callees[name]
+	if of == nil {
+		of = &callee{}
+		if c.lib.Workflow != nil {
+			of.workflow, of.findings, of.all = c.lib.Workflow(name)
+		}
+		if of.workflow != nil {
+			of.inputs = of.workflow.inputSchema()
+		}
+		c.callees[name] = of
+	}
+	switch {
+	case len(of.findings) > 0:
+		c.add(s.Target.Pos, "", "workflow %s has %d errors; the first: %s", name, len(of.findings), of.findings[0])
+	case of.workflow == nil:
+		c.add(s.Target.Pos, c.nearest(name, of.all, "there are none"), "there is no workflow %.60q", name)
+	}
+	return of
+}
+
+// inputsOf returns the inputs of a call, with defaults, and reports wrong names.
+func (c *callWriter) inputsOf(s *Step, of *callee) []Field {
+	w := of.workflow
+	if w == nil {
+		return s.Arguments
+	}
+	fields := slices.Clone(s.Arguments)
+	given := map[string]bool{}
+	for _, f := range fields {
+		given[f.Name] = true
+		if _, declared := of.inputs.Properties[f.Name]; !declared {
+			c.add(f.Pos, c.nearest(f.Name, w.InputNames, "it declares none"), "workflow %s has no input %.60q", w.Name, f.Name)
+		}
+	}
+	required := map[string]bool{}
+	for _, name := range of.inputs.Required {
+		required[name] = true
+	}
+	for _, name := range w.InputNames {
+		property := of.inputs.Properties[name]
+		switch {
+		case c.stopped(), given[name]:
+		case property.Default != nil:
+			fields = append(fields, Field{Name: name, Value: &Value{Plain: decoded(property.Default)}})
+		case required[name]:
+			c.add(s.Target.Pos, "", "workflow %s needs the input %s", w.Name, name)
+		}
+	}
+	return fields
+}
+
+// header writes imports and the helpers that the code uses.
+func (c *callWriter) header() {
+	c.write("")
+	if c.servers {
+		c.write("import servers")
+	}
+	for _, name := range names(c.skills) {
+		if as := c.skills[name].as; as != name {
+			c.write("from skills import %s as %s", name, as)
+		} else {
+			c.write("from skills import %s", name)
+		}
+	}
+	for _, h := range helpers {
+		if c.helpers[h.name] {
+			c.write("")
+			c.write("%s", h.code)
+		}
+	}
+}
+
+// helpers are functions that compiled code uses.
+var helpers = []struct{ name, code string }{
+	{"repeat_step", `def repeat_step(attempts, seconds, work):
+    """Call work until it succeeds, waiting seconds, then twice as long, and so on.
+
+    It is not called again if a call in it failed and may have taken effect.
+    """
+    for attempt in range(attempts - 1):
+        try:
+            with ToolError.watch() as unknown:
+                return work()
+        except Exception as error:
+            if unknown or ToolError.may_have_effect(error):
+                raise
+            print(f"attempt {attempt + 1} of {attempts} failed: {error}")
+            sleep_for(seconds * 2**attempt)
+    return work()
+`}, {"approve", `def approve(question):
+    """Ask a person for approval, and raise an error without it."""
+    if not ask(question, {"type": "boolean"}):
+        raise PermissionError(f"not approved: {question}")
+    return True
+`}, {"answer", `def answer(question, schema):
+    """Ask a person, and raise an error without an answer."""
+    value = ask(question, schema)
+    if value is None:
+        raise PermissionError(f"not answered: {question}")
+    return value
+`}, {"fill_form", `def fill_form(file, save_as, data=None, **options):
+    """Fill in a form, and save the filled copy as another file."""
+    form = forms.open(file).fill(data, **options)
+    form.save(save_as)
+    return {"file": save_as, "values": form.values, "unused": form.unused, "review": form.review()}
+`}}
