@@ -29,6 +29,7 @@ type document struct {
 	files  map[string]*file
 	bytes  int
 	root   node
+	v30    bool // of OpenAPI 3.0, where null is expressed differently
 }
 
 // read reads the main file. Referenced files are read on demand.
