@@ -52,16 +52,13 @@ type Face struct {
 // shared is the state of the Faces of all viewers.
 type shared struct {
 	cfg       Config
+	tools     toolCache
 	resources *listCache[upstream.Resource]
 	prompts   *listCache[upstream.Prompt]
 	links     links
 
 	mu    sync.Mutex
-	until time.Time                    // end of the wait for servers that were never listed
-	seen  *tools                       // tools of the last snapshot, for the operator
-	views map[*catalog.Snapshot]*tools // of its parts
-
-	changes uint64 // of the list of tools; a list may change back between two polls
+	until time.Time // end of the wait for servers that were never listed
 }
 
 // New returns the Face of the operator. The caller closes it.
@@ -70,9 +67,9 @@ func New(cfg Config) *Face {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Face{shared: &shared{cfg: cfg, views: map[*catalog.Snapshot]*tools{},
-		resources: newListCache(cfg.Wait, cfg.Servers.ListResources),
-		prompts:   newListCache(cfg.Wait, cfg.Servers.ListPrompts),
+	return &Face{shared: &shared{cfg: cfg,
+		resources: newListCache(cfg, hasResources, (*upstream.Set).ListResources),
+		prompts:   newListCache(cfg, hasPrompts, (*upstream.Set).ListPrompts),
 	}}
 }
 
@@ -89,15 +86,22 @@ func (f *Face) connections(server string) *upstream.Set {
 	return f.cfg.ServersOf(f.viewer.Tenant, server)
 }
 
-// ownLists replaces the cached lists of servers with which the viewer has connections of its own
-// by lists that it requests.
-func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers []string, list func(*upstream.Set, context.Context, string) ([]T, error)) map[string][]T {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Wait)
+// lists returns the lists of the connected servers: requested again if fresh is true, else cached.
+// Those of servers with which the viewer has connections of its own are always requested.
+func lists[T any](ctx context.Context, f *Face, c *listCache[T], fresh bool) map[string][]T {
+	servers := having(f.now(), c.of)
+	all := c.cached(servers)
+	if fresh || len(all) == 0 {
+		f.await(ctx, f.now())
+		servers = having(f.now(), c.of)
+		all = c.fresh(ctx, servers)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	for _, name := range servers {
 		if set := f.connections(name); set != f.cfg.Servers {
 			delete(all, name)
-			if got, err := list(set, ctx, name); err == nil {
+			if got, err := c.list(set, ctx, name); err == nil {
 				all[name] = got
 			}
 		}
@@ -110,19 +114,19 @@ func (f *Face) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
 }
 
 // Close cancels requests to servers and waits for them.
-func (f *Face) Close() {
-	f.resources.close()
-	f.prompts.close()
+func (s *shared) Close() {
+	s.resources.close()
+	s.prompts.close()
 }
 
 // Versions returns strings that change with each list.
 func (f *Face) Versions() (tools, resources, prompts string) {
-	f.tools()
-	f.mu.Lock()
-	tools = fmt.Sprint(f.changes)
-	f.mu.Unlock()
+	now := f.now()
+	f.tools.of(f.cfg.Catalog.Now(), now)
 	r, p := f.cfg.Servers.ListChanges()
-	return tools, fmt.Sprintf("%d %d %q", r, f.resources.news(), f.having(hasResources)), fmt.Sprintf("%d %d %q", p, f.prompts.news(), f.having(hasPrompts))
+	return fmt.Sprint(f.tools.news()),
+		fmt.Sprintf("%d %d %q", r, f.resources.news(), having(now, hasResources)),
+		fmt.Sprintf("%d %d %q", p, f.prompts.news(), having(now, hasPrompts))
 }
 
 // capability is something that a server declares, and the request that lists it.
@@ -137,8 +141,7 @@ var (
 )
 
 // having returns the connected servers that declare a capability.
-func (f *Face) having(c capability) (names []string) {
-	now := f.now()
+func having(now *catalog.Snapshot, c capability) (names []string) {
 	for _, s := range now.Servers {
 		if s.Connected && c.declared(s) && now.Allows(tool.Ref{Server: s.Name, Tool: c.list}) {
 			names = append(names, s.Name)
@@ -148,15 +151,15 @@ func (f *Face) having(c capability) (names []string) {
 }
 
 // await waits a limited time for servers that were never listed.
-func (f *Face) await(ctx context.Context) {
-	f.mu.Lock()
-	if f.until.IsZero() {
-		f.until = time.Now().Add(f.cfg.Wait)
+func (s *shared) await(ctx context.Context, now *catalog.Snapshot) {
+	s.mu.Lock()
+	if s.until.IsZero() {
+		s.until = time.Now().Add(s.cfg.Wait)
 	}
-	ctx, cancel := context.WithDeadline(ctx, f.until)
-	f.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, s.until)
+	s.mu.Unlock()
 	defer cancel()
-	f.cfg.Calls.AwaitTools(ctx, unlisted(f.now())...)
+	s.cfg.Calls.AwaitTools(ctx, unlisted(now)...)
 }
 
 func unlisted(now *catalog.Snapshot) (names []string) {

@@ -24,7 +24,7 @@ type PromptPage struct {
 // Prompts lists the prompts of all servers; the cursor is "" or the Next of the previous
 // page.
 func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err error) {
-	stock := f.promptStock(ctx, cursor == "")
+	stock := lists(ctx, f, f.prompts, cursor == "")
 	names := promptNames(stock)
 	var lines []line
 	for server, all := range stock {
@@ -36,16 +36,6 @@ func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err er
 	}
 	p.Prompts, p.Next, err = page(sorted(lines), cursor)
 	return p, err
-}
-
-func (f *Face) promptStock(ctx context.Context, fresh bool) map[string][]upstream.Prompt {
-	servers := f.having(hasPrompts)
-	if known := f.prompts.cached(servers); !fresh && len(known) > 0 {
-		return ownLists(ctx, f, known, servers, (*upstream.Set).ListPrompts)
-	}
-	f.await(ctx)
-	servers = f.having(hasPrompts)
-	return ownLists(ctx, f, f.prompts.fresh(ctx, servers), servers, (*upstream.Set).ListPrompts)
 }
 
 // promptNames returns the names of prompts, which no client restricts.
@@ -103,7 +93,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, n
 // findPrompt searches the cached prompts, then requests the lists again.
 func (f *Face) findPrompt(ctx context.Context, name string) (ref tool.Ref, err error) {
 	for _, fresh := range []bool{false, true} {
-		if ref, err = promptNames(f.promptStock(ctx, fresh)).find("prompt", name); err == nil {
+		if ref, err = promptNames(lists(ctx, f, f.prompts, fresh)).find("prompt", name); err == nil {
 			return ref, nil
 		}
 	}
@@ -202,7 +192,7 @@ func enumerated(input json.RawMessage, argument, typed string) Completed {
 
 // locateTemplate returns the server of a template, or of a URI.
 func (f *Face) locateTemplate(ctx context.Context, at string) (server, template string, err error) {
-	if found := owners(f.stock(ctx, false), true)[at]; len(found) == 1 {
+	if found := owners(lists(ctx, f, f.resources, false), true)[at]; len(found) == 1 {
 		return found[0], at, nil
 	}
 	return f.locate(ctx, at)

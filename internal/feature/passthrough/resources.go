@@ -45,26 +45,14 @@ type TemplatePage struct {
 // Resources lists the resources of all servers; the cursor is "" or the Next of the
 // previous page.
 func (f *Face) Resources(ctx context.Context, cursor string) (p ResourcePage, err error) {
-	p.Resources, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), false), cursor)
+	p.Resources, p.Next, err = page(resourceLines(lists(ctx, f, f.resources, cursor == ""), false), cursor)
 	return p, err
 }
 
 // Templates lists the resource templates of all servers.
 func (f *Face) Templates(ctx context.Context, cursor string) (p TemplatePage, err error) {
-	p.Templates, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), true), cursor)
+	p.Templates, p.Next, err = page(resourceLines(lists(ctx, f, f.resources, cursor == ""), true), cursor)
 	return p, err
-}
-
-// stock returns the resources and templates of the servers: requested again if fresh is
-// true, else cached.
-func (f *Face) stock(ctx context.Context, fresh bool) map[string][]upstream.Resource {
-	servers := f.having(hasResources)
-	if known := f.resources.cached(servers); !fresh && len(known) > 0 {
-		return ownLists(ctx, f, known, servers, (*upstream.Set).ListResources)
-	}
-	f.await(ctx)
-	servers = f.having(hasResources)
-	return ownLists(ctx, f, f.resources.fresh(ctx, servers), servers, (*upstream.Set).ListResources)
 }
 
 func resourceLines(stock map[string][]upstream.Resource, templates bool) (lines []line) {
@@ -163,21 +151,20 @@ func (f *Face) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at 
 // server that may not own it.
 func (f *Face) locate(ctx context.Context, at string) (server, uri string, err error) {
 	if server, uri, ok := cutAddress(at); ok {
-		if !slices.Contains(f.having(hasResources), server) {
+		if !slices.Contains(having(f.now(), hasResources), server) {
 			return "", "", fault.New(fault.NotFound, "there is no server %s that has resources", fault.Quoted(server))
 		}
 		return server, uri, nil
 	}
-	stock := f.stock(ctx, false)
+	stock := lists(ctx, f, f.resources, false)
+	with := having(f.now(), hasResources)
 	found := owners(stock, false)[at]
 	if len(found) == 0 {
-		with := f.having(hasResources)
 		found = slices.DeleteFunc(f.links.of(at), func(server string) bool { return !slices.Contains(with, server) })
 	}
 	if len(found) == 0 {
 		found = fitting(stock, at)
 	}
-	with := f.having(hasResources)
 	if len(found) == 0 && len(with) == 1 {
 		found = with
 	}

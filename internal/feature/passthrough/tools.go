@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -35,31 +36,45 @@ type ToolPage struct {
 // page.
 func (f *Face) Tools(ctx context.Context, cursor string) (p ToolPage, err error) {
 	if cursor == "" {
-		f.await(ctx)
+		f.await(ctx, f.now())
 	}
-	p.Tools, p.Next, err = page(f.tools().lines, cursor)
+	p.Tools, p.Next, err = page(f.tools.of(f.cfg.Catalog.Now(), f.now()).lines, cursor)
 	return p, err
 }
 
-// tools returns the tools of the current snapshot.
-func (f *Face) tools() *tools {
-	now, part := f.cfg.Catalog.Now(), f.now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.seen == nil || f.seen.of != now {
-		before := f.seen
-		f.seen, f.views = newTools(now), map[*catalog.Snapshot]*tools{}
-		if before != nil && before.hash != f.seen.hash {
-			f.changes++
+// toolCache caches the tools of the last snapshot.
+type toolCache struct {
+	mu      sync.Mutex
+	all     *tools                       // for the operator
+	parts   map[*catalog.Snapshot]*tools // for viewers
+	changes uint64                       // of the list; it may change back between two polls
+}
+
+// of returns the tools of a part of a snapshot.
+func (c *toolCache) of(now, part *catalog.Snapshot) *tools {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil || c.all.of != now {
+		before := c.all
+		c.all, c.parts = newTools(now), map[*catalog.Snapshot]*tools{}
+		if before != nil && before.hash != c.all.hash {
+			c.changes++
 		}
 	}
 	if part == now {
-		return f.seen
+		return c.all
 	}
-	if f.views[part] == nil {
-		f.views[part] = newTools(part)
+	if c.parts[part] == nil {
+		c.parts[part] = newTools(part)
 	}
-	return f.views[part]
+	return c.parts[part]
+}
+
+// news changes when the list has changed.
+func (c *toolCache) news() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
 }
 
 func newTools(now *catalog.Snapshot) *tools {
@@ -186,12 +201,12 @@ func (f *Face) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c C
 
 // find returns the tool with a name. It waits for servers that may be about to list it.
 func (f *Face) find(ctx context.Context, name string) (tool.Ref, error) {
-	ref, err := f.tools().names.find("tool", name)
+	ref, err := f.tools.of(f.cfg.Catalog.Now(), f.now()).names.find("tool", name)
 	if err == nil {
 		return ref, nil
 	}
-	f.await(ctx)
-	now := f.tools()
+	f.await(ctx, f.now())
+	now := f.tools.of(f.cfg.Catalog.Now(), f.now())
 	if ref, err = now.names.find("tool", name); err == nil {
 		return ref, nil
 	}
