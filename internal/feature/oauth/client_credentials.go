@@ -108,7 +108,7 @@ func (m *ClientCredentials) obtain(ctx context.Context, used string, c Challenge
 			return err
 		}
 	}
-	asked := m.cfg.requestedScopes(c, m.scopes, p)
+	asked := m.cfg.Client.requestedScopes(c, m.scopes, p)
 	got, err := m.request(ctx, p, asked)
 	if err != nil {
 		return err
