@@ -227,7 +227,7 @@ func (d builder) openServer() error {
 	d.closing.add(d.metrics.closeScrape)
 	d.cfg.Admit.Limit = limits(d).concurrent
 	queue := admit.New(d.cfg.Admit)
-	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten, Infer: inferrer(d.Servers)}
+	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten, Infer: d.Servers.infer}
 	if err := d.newRunner(queue, tools); err != nil {
 		return err
 	}

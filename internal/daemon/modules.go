@@ -159,7 +159,7 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 }
 
 // write generates the modules of all selections from the catalog. The caller holds
-// servers.writing, so that an older state cannot overwrite a newer one.
+// catalogModules.writing, so that an older state cannot overwrite a newer one.
 func (m *modules) write(ctx context.Context, c *catalog.Catalog) {
 	m.mu.Lock()
 	m.whole = func() *catalog.Snapshot { return catalog.Newest(c) }
@@ -186,7 +186,7 @@ func (m *modules) writeViews(ctx context.Context, some map[string]*view) *catalo
 }
 
 // infer generates the modules of the tenant of h from the types inferred from results, if these have
-// changed. The caller holds servers.writing.
+// changed. The caller holds catalogModules.writing.
 func (m *modules) infer(ctx context.Context, h *home.Home) {
 	types, err := h.Shapes.Schemas(ctx)
 	if err != nil {
