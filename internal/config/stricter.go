@@ -31,7 +31,7 @@ func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) erro
 	if err := p.applyAll(l.only(c.Warn)); err != nil {
 		return nil, err
 	}
-	if err := p.enoughMemory(); err != nil {
+	if err := p.given.enoughMemory(p.Limits); err != nil {
 		return nil, err
 	}
 	c.Files = append(c.Files, l.files...)
