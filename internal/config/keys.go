@@ -109,7 +109,7 @@ var families = map[string]family{
 	"http.tokens": {read: tokenOf},
 	"pii.keys":    {read: hinted, project: func(string) merge { return done }},
 	"pii.ttl": {read: kept, project: func(name string) merge {
-		return func(c, p *Config, _ setting) bool { return c.keptAtMost(name, p) }
+		return func(c, p *Config, _ setting) bool { return c.PII.keptAtMost(name, &p.PII) }
 	}},
 	"telemetry.traces.headers": {read: func(d *draft, s setting, name string) error {
 		return header(&d.Telemetry.Traces.Headers, d, s, name)
