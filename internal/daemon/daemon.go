@@ -92,7 +92,7 @@ type Daemon struct {
 
 	reloading sync.Mutex // held by Reload
 	callers   *callers   // of HTTP, nil unless it is served; guarded by reloading
-	face      *wire.HTTP // likewise
+	mcp       *wire.HTTP // likewise
 	prepared  sync.Once  // of prepare
 
 	parts   parts // started features

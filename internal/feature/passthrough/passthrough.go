@@ -7,7 +7,7 @@
 // Quarantined tools and tools of unconnected servers are not listed; calling one returns
 // the reason.
 //
-// A Face is safe for concurrent use. It caches the last lists of resources and prompts,
+// An Aggregator is safe for concurrent use. It caches the last lists of resources and prompts,
 // requests them again when a client lists them, and limits the wait for an answer. It
 // redacts nothing and decides nothing.
 package passthrough
@@ -30,7 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// Config of a Face.
+// Config of an Aggregator.
 type Config struct {
 	Catalog *catalog.Catalog // required
 	Calls   *toolcall.Stack  // required
@@ -43,13 +43,13 @@ type Config struct {
 	Log  *slog.Logger // nil means discard
 }
 
-// Face offers what all servers have, as far as its viewer may use it.
-type Face struct {
+// Aggregator offers what all servers have, as far as its viewer may use it.
+type Aggregator struct {
 	*shared
 	viewer catalog.Viewer
 }
 
-// shared is the state of the Faces of all viewers.
+// shared is the state of the Aggregators of all viewers.
 type shared struct {
 	cfg       Config
 	tools     toolCache
@@ -61,45 +61,45 @@ type shared struct {
 	until time.Time // end of the wait for servers that were never listed
 }
 
-// New returns the Face of the operator. The caller closes it.
-func New(cfg Config) *Face {
+// New returns the Aggregator of the operator. The caller closes it.
+func New(cfg Config) *Aggregator {
 	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Face{shared: &shared{cfg: cfg,
+	return &Aggregator{shared: &shared{cfg: cfg,
 		resources: newListCache(cfg, hasResources, (*upstream.Set).ListResources),
 		prompts:   newListCache(cfg, hasPrompts, (*upstream.Set).ListPrompts),
 	}}
 }
 
-// For returns the Face of a viewer.
-func (f *Face) For(v catalog.Viewer) *Face { return &Face{f.shared, v} }
+// For returns the Aggregator of a viewer.
+func (g *Aggregator) For(v catalog.Viewer) *Aggregator { return &Aggregator{g.shared, v} }
 
-func (f *Face) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+func (g *Aggregator) now() *catalog.Snapshot { return g.cfg.Catalog.For(g.viewer) }
 
 // connections returns the viewer's connections to a server.
-func (f *Face) connections(server string) *upstream.Set {
-	if f.cfg.ServersOf == nil {
-		return f.cfg.Servers
+func (g *Aggregator) connections(server string) *upstream.Set {
+	if g.cfg.ServersOf == nil {
+		return g.cfg.Servers
 	}
-	return f.cfg.ServersOf(f.viewer.Tenant, server)
+	return g.cfg.ServersOf(g.viewer.Tenant, server)
 }
 
 // lists returns the lists of the connected servers: requested again if fresh is true, else cached.
 // Those of servers with which the viewer has connections of its own are always requested.
-func lists[T any](ctx context.Context, f *Face, c *listCache[T], fresh bool) map[string][]T {
-	servers := having(f.now(), c.of)
+func lists[T any](ctx context.Context, g *Aggregator, c *listCache[T], fresh bool) map[string][]T {
+	servers := having(g.now(), c.of)
 	all := c.cached(servers)
 	if fresh || len(all) == 0 {
-		f.await(ctx, f.now())
-		servers = having(f.now(), c.of)
+		g.await(ctx, g.now())
+		servers = having(g.now(), c.of)
 		all = c.fresh(ctx, servers)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	for _, name := range servers {
-		if set := f.connections(name); set != f.cfg.Servers {
+		if set := g.connections(name); set != g.cfg.Servers {
 			delete(all, name)
 			if got, err := c.list(set, ctx, name); err == nil {
 				all[name] = got
@@ -109,8 +109,8 @@ func lists[T any](ctx context.Context, f *Face, c *listCache[T], fresh bool) map
 	return all
 }
 
-func (f *Face) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
-	return toolcall.Owner{Home: home, Gate: gate, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
+func (g *Aggregator) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
+	return toolcall.Owner{Home: home, Gate: gate, Subset: g.viewer.Subset, Sandbox: policy.NoCode}
 }
 
 // Close cancels requests to servers and waits for them.
@@ -120,13 +120,13 @@ func (s *shared) Close() {
 }
 
 // Versions returns strings that change with each list.
-func (f *Face) Versions() (tools, resources, prompts string) {
-	now := f.now()
-	f.tools.of(f.cfg.Catalog.Now(), now)
-	r, p := f.cfg.Servers.ListChanges()
-	return fmt.Sprint(f.tools.news()),
-		fmt.Sprintf("%d %d %q", r, f.resources.news(), having(now, hasResources)),
-		fmt.Sprintf("%d %d %q", p, f.prompts.news(), having(now, hasPrompts))
+func (g *Aggregator) Versions() (tools, resources, prompts string) {
+	now := g.now()
+	g.tools.of(g.cfg.Catalog.Now(), now)
+	r, p := g.cfg.Servers.ListChanges()
+	return fmt.Sprint(g.tools.news()),
+		fmt.Sprintf("%d %d %q", r, g.resources.news(), having(now, hasResources)),
+		fmt.Sprintf("%d %d %q", p, g.prompts.news(), having(now, hasPrompts))
 }
 
 // capability is something that a server declares, and the request that lists it.

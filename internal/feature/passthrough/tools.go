@@ -34,11 +34,11 @@ type ToolPage struct {
 
 // Tools lists the tools that can be called; the cursor is "" or the Next of the previous
 // page.
-func (f *Face) Tools(ctx context.Context, cursor string) (p ToolPage, err error) {
+func (g *Aggregator) Tools(ctx context.Context, cursor string) (p ToolPage, err error) {
 	if cursor == "" {
-		f.await(ctx, f.now())
+		g.await(ctx, g.now())
 	}
-	p.Tools, p.Next, err = page(f.tools.of(f.cfg.Catalog.Now(), f.now()).lines, cursor)
+	p.Tools, p.Next, err = page(g.tools.of(g.cfg.Catalog.Now(), g.now()).lines, cursor)
 	return p, err
 }
 
@@ -168,19 +168,19 @@ var ErrNoTool = errors.New("no such tool")
 
 // Call calls a tool for a tenant. An error result of the tool is an Answer; an error means
 // that there is none, except for Waiting.
-func (f *Face) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c Call) (Answer, error) {
-	ref, err := f.find(ctx, c.Name)
+func (g *Aggregator) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c Call) (Answer, error) {
+	ref, err := g.find(ctx, c.Name)
 	if err != nil {
 		return Answer{}, err
 	}
-	owner := f.owner(home, gate)
+	owner := g.owner(home, gate)
 	owner.Forward = true
-	res, err := f.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Hold: memory.FromContext(ctx).Answer, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve, Origin: tool.Origin{Client: c.Client}})
+	res, err := g.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Hold: memory.FromContext(ctx).Answer, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve, Origin: tool.Origin{Client: c.Client}})
 	failed, own := errors.AsType[*tool.Failure](err)
 	_, waits := errors.AsType[*approval.Waiting](err)
 	switch {
 	case waits:
-		t, _ := f.now().Find(ref)
+		t, _ := g.now().Find(ref)
 		return Answer{Failed: describe("", t.Definition).Output != nil, From: ref.Server}, err
 	case own && failed.Cause != nil && !failed.Unknown && !failed.Withheld:
 		return Answer{}, failed.Cause
@@ -193,20 +193,20 @@ func (f *Face) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c C
 	case err != nil:
 		return Answer{}, err
 	}
-	f.links.record(ref.Server, res.Parts)
+	g.links.record(ref.Server, res.Parts)
 	a := answer(res, own)
 	a.From = ref.Server
 	return a, nil
 }
 
 // find returns the tool with a name. It waits for servers that may be about to list it.
-func (f *Face) find(ctx context.Context, name string) (tool.Ref, error) {
-	ref, err := f.tools.of(f.cfg.Catalog.Now(), f.now()).names.find("tool", name)
+func (g *Aggregator) find(ctx context.Context, name string) (tool.Ref, error) {
+	ref, err := g.tools.of(g.cfg.Catalog.Now(), g.now()).names.find("tool", name)
 	if err == nil {
 		return ref, nil
 	}
-	f.await(ctx, f.now())
-	now := f.tools.of(f.cfg.Catalog.Now(), f.now())
+	g.await(ctx, g.now())
+	now := g.tools.of(g.cfg.Catalog.Now(), g.now())
 	if ref, err = now.names.find("tool", name); err == nil {
 		return ref, nil
 	}
