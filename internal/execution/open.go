@@ -22,7 +22,7 @@ func newSandbox(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 	kind := policy.Requirement{Sandbox: e.settings.Sandbox}.Stronger(required).Sandbox
 	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
 	defer cancel()
-	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
+	sb, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:        e.home.ID().String(),
 		UID:          e.home.UID(),
 		Mounts:       mounts(wait, e),
@@ -33,7 +33,7 @@ func newSandbox(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 	switch {
 	case err == nil:
 		e.sandbox = kind
-		return box, nil
+		return sb, nil
 	case ctx.Err() != nil: // cancelled
 		return nil, err
 	}
@@ -100,20 +100,20 @@ func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
 // openInterpreter returns the sandbox of the session's live interpreter, or of a new one.
 func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 	l := e.settings.Limits
-	box, is, err := e.step.Open(ctx, sessions.Want{
+	sb, is, err := e.step.Open(ctx, sessions.Want{
 		Spec: interpreterOf(e, e.settings.Sandbox), DefaultMB: l.MemoryMB, MaxMemoryMB: l.MaxMemoryMB,
 		Check: func(ctx context.Context, in policy.Sandbox) error { return checkSandbox(ctx, e, in) },
 		Open: func(ctx context.Context, memoryMB int) (sandbox.Sandbox, sessions.Spec, error) {
 			e.run.Request.MemoryMB = memoryMB
-			box, err := newSandbox(ctx, e)
-			return box, interpreterOf(e, e.sandbox), err
+			sb, err := newSandbox(ctx, e)
+			return sb, interpreterOf(e, e.sandbox), err
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.run.Request.MemoryMB, e.sandbox = is.MemoryMB, is.Sandbox
-	return box, nil
+	return sb, nil
 }
 
 // interpreterOf describes the interpreter in a sandbox that the settings of the tenant give now.

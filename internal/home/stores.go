@@ -76,8 +76,8 @@ func (t opener) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
 	if err != nil {
 		return sealed.Store{}, err
 	}
-	box, err := sealed.New(key, id.String())
-	return sealed.Store{DB: db, Box: box}, err
+	cipher, err := sealed.New(key, id.String())
+	return sealed.Store{DB: db, Cipher: cipher}, err
 }
 
 func (t opener) fill(ctx context.Context, r *parts) (err error) {
@@ -128,7 +128,7 @@ func (t opener) openStores(r *parts, p paths) (err error) {
 		return err
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
-	r.streams = stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Box: r.bodies.Box, CheckDisk: room})
+	r.streams = stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Cipher: r.bodies.Cipher, CheckDisk: room})
 	r.recent = recent.New(recent.Config{In: r.bodies, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 	if t.cfg.Learn > 0 {
 		r.learned = t.usedTools(r)

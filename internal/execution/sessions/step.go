@@ -116,7 +116,7 @@ func (s *Step) Open(ctx context.Context, w Want) (sandbox.Sandbox, Spec, error) 
 	}
 	err := begin(ctx, w)
 	s.began = time.Now()
-	return in.box, in.Spec, err
+	return in.sandbox, in.Spec, err
 }
 
 // resume checks whether the step can continue the live interpreter.
@@ -144,12 +144,12 @@ func (s *Step) start(ctx context.Context, w Want) error {
 	if err := s.pool.reserve(ctx, s.in); err != nil {
 		return err
 	}
-	box, is, err := w.Open(ctx, cmp.Or(w.MemoryMB, w.DefaultMB))
+	sb, is, err := w.Open(ctx, cmp.Or(w.MemoryMB, w.DefaultMB))
 	if err != nil {
 		s.pool.end(s.in)
 		return err
 	}
-	s.in.box, s.in.Spec, s.in.fresh, s.in.id = box, is, old && !s.Replayed, rand.Text()
+	s.in.sandbox, s.in.Spec, s.in.fresh, s.in.id = sb, is, old && !s.Replayed, rand.Text()
 	return nil
 }
 

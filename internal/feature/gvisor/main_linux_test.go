@@ -205,7 +205,7 @@ func TestCgroupLimitsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.(*box).limits.MemoryBytes = 1 << 40 // of the watch
+	s.(*instance).limits.MemoryBytes = 1 << 40 // of the watch
 	out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: `
 import os, time
 for _ in range(5):

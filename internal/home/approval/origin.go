@@ -42,11 +42,11 @@ func (o Origin) encrypt(s *Store, id string) []byte {
 	if err != nil { // strings and numbers only
 		panic(err)
 	}
-	return s.box.Seal(ofOrigin, text, id)
+	return s.cipher.Seal(ofOrigin, text, id)
 }
 
 func decryptOrigin(s *Store, id string, encrypted []byte) (o Origin, err error) {
-	text, err := s.box.Open(ofOrigin, encrypted, id)
+	text, err := s.cipher.Open(ofOrigin, encrypted, id)
 	if err == nil {
 		err = json.Unmarshal(text, &o)
 	}

@@ -36,7 +36,7 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 	if b.log.cfg.Process == nil {
 		return errNoProcess
 	}
-	x, err := b.log.box(id)
+	x, err := b.log.cipher(id)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ type signal struct {
 
 // findSignals returns the oldest signals of an event; a negative number means all.
 func findSignals(ctx context.Context, l *Log, id, event string, most int) (all []signal, err error) {
-	x, err := l.box(id)
+	x, err := l.cipher(id)
 	if err != nil {
 		return nil, err
 	}

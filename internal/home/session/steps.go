@@ -43,7 +43,7 @@ func newQueue(l rows) *appendlog.Queue {
 		Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
 			for _, f := range frames {
 				var a appendedStep
-				text, err := l.box.Open(ofStep, f.Payload)
+				text, err := l.cipher.Open(ofStep, f.Payload)
 				if err != nil {
 					return fault.Wrap(fault.Internal, err, "the last steps of sessions are damaged or were encrypted with another key").
 						WithHint("restore the file key of the data directory from a backup")
@@ -66,7 +66,7 @@ func enqueue(ctx context.Context, l *Log, id string, s Step) (key string, err er
 	for _, path := range s.Files {
 		a.Files = append(a.Files, []byte(path))
 	}
-	frame, err := l.box.encrypt(ofStep, a)
+	frame, err := l.cipher.encrypt(ofStep, a)
 	if err != nil {
 		return "", err
 	}

@@ -114,14 +114,14 @@ type Skill struct {
 
 // Store contains the skills of one tenant.
 type Store struct {
-	cfg  Config
-	box  sealed.Box
-	view *projection.Dir
+	cfg    Config
+	cipher sealed.Cipher
+	view   *projection.Dir
 }
 
 // New returns the Store. The first Refresh updates the projection.
 func New(cfg Config) (*Store, error) {
-	box, err := sealed.New(cfg.Key, "")
+	cipher, err := sealed.New(cfg.Key, "")
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{cfg: cfg, box: box, view: projection.New(cfg.Projection, cfg.Lock)}, nil
+	return &Store{cfg: cfg, cipher: cipher, view: projection.New(cfg.Projection, cfg.Lock)}, nil
 }
 
 // Save stores a skill and returns its metadata. It is on disk and in the projection when Save

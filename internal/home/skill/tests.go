@@ -74,7 +74,7 @@ func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, e
 				WithHint("delete them with `sandpiper skills test %s --delete`", name)
 		}
 		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO skill_tests (skill, number, recorded, encrypted) VALUES (?, ?, ?, ?)",
-			name, number, time.Now().UnixMilli(), s.box.Seal(ofTest, text, name, number))
+			name, number, time.Now().UnixMilli(), s.cipher.Seal(ofTest, text, name, number))
 		return err
 	})
 	return number, err
@@ -102,7 +102,7 @@ func (s *Store) tests(ctx context.Context, tx *store.Tx, name string) (all []Tes
 		if err := rows.Scan(&t.Number, &recorded, &encrypted); err != nil {
 			return nil, err
 		}
-		text, err := s.box.Open(ofTest, encrypted, name, t.Number)
+		text, err := s.cipher.Open(ofTest, encrypted, name, t.Number)
 		if err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "test %d of skill %q is damaged or was encrypted with another key", t.Number, name).
 				WithHint("delete the tests of the skill and record them again")
@@ -146,7 +146,7 @@ func (s *Store) SetTools(ctx context.Context, name string, version int, tools To
 // returns the number of damaged tests, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, ofTest)
+		damaged, err = s.cipher.Rekey(ctx, tx, to.cipher, ofTest)
 		return err
 	})
 	return damaged, err

@@ -68,13 +68,13 @@ func endsShortExecution(t *testing.T, h *host, b *Backend, spec sandbox.Spec) bo
 
 func TestWorkspaceOverQuotaMayShrink(t *testing.T) {
 	h, b, spec := quotaHost(t, 16)
-	box, err := b.Open(t.Context(), spec)
+	sb, err := b.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Close()
+	defer sb.Close()
 	run := func(code string) sandbox.Outcome {
-		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, sandbox.NoHost{})
+		out, err := sb.Run(t.Context(), sandbox.Program{Code: code}, sandbox.NoHost{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func TestWithoutCgroupKernelMemoryIsBounded(t *testing.T) {
 		done, measured := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(measured)
-			got.measure(s.(*box).w.hostPID(), done)
+			got.measure(s.(*instance).w.hostPID(), done)
 		}()
 		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 		close(done)

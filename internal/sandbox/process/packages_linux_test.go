@@ -133,7 +133,7 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantResult(t, out, "300")
-	w := s.(*box).w
+	w := s.(*instance).w
 	if got := memoryOfAll([]memoryUse{memoryOf(w.hostPID())}, w.inherited.resident, &kernelMemory{limit: 500 << 20}, false).total(); got < 290<<20 || got > 330<<20 {
 		t.Errorf("%d MB are in use, want about 300", got>>20)
 	}

@@ -77,7 +77,7 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 		return nil, err
 	}
 	defer s.Close()
-	x := s.(*box)
+	x := s.(*instance)
 	canary := filepath.Join(b.cfg.State, "canary")
 	if err := os.WriteFile(canary, []byte("seen"), 0o644); err != nil {
 		return nil, err
