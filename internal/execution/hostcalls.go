@@ -48,7 +48,7 @@ type host struct {
 var (
 	_ sandbox.Host          = (*host)(nil)
 	_ sandbox.QuickCaller   = (*host)(nil)
-	_ sandbox.HoldingHost   = (*host)(nil)
+	_ sandbox.ReservingHost = (*host)(nil)
 	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
@@ -173,13 +173,13 @@ func (h *host) CallNow(ctx context.Context, method string, args []byte) (result 
 
 // Call implements sandbox.Host.
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
-	result, release, err := h.CallHeld(ctx, method, args)
+	result, release, err := h.CallReserved(ctx, method, args)
 	release()
 	return result, err
 }
 
-// CallHeld implements sandbox.HoldingHost.
-func (h *host) CallHeld(ctx context.Context, method string, args []byte) (result []byte, release func(), err error) {
+// CallReserved implements sandbox.ReservingHost.
+func (h *host) CallReserved(ctx context.Context, method string, args []byte) (result []byte, release func(), err error) {
 	share := h.r.cfg.Memory.Open(h.home.ID().String())
 	defer func() {
 		if recover := recover(); recover != nil {

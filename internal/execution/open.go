@@ -92,7 +92,7 @@ func publicError(log *slog.Logger, err error, what string) error {
 func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
 	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.run.Request.SessionID}, Log: e.home.Sessions, Workspace: e.home.Workspace}
 	if again := e.run.Request.Replay; again != nil {
-		cfg.Replayed, cfg.Held = true, again.Held
+		cfg.Replayed, cfg.Acquired = true, again.Acquired
 	}
 	return e.r.interpreters.Enter(ctx, cfg)
 }

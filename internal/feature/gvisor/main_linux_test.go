@@ -210,7 +210,7 @@ func TestCgroupLimitsMemory(t *testing.T) {
 import os, time
 for _ in range(5):
     if os.fork() == 0:
-        held = os.urandom(1 << 20) * 90
+        kept = os.urandom(1 << 20) * 90
         time.sleep(5)
         os._exit(0)
 time.sleep(5)`}, sandbox.NoHost{})

@@ -177,9 +177,9 @@ def fill(p):
 		{"deleted", "", `
 block = bytes(1 << 20)
 def fill(p):
-    held = []
+    kept = []
     for n in range(100):
-        fd = os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600); held.append(fd)
+        fd = os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600); kept.append(fd)
         for _ in range(256): os.write(fd, block)`},
 		{"beside-90000-files", `
 for d in range(90):

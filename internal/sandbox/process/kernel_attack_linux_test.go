@@ -72,9 +72,9 @@ def fill(s):
     except BlockingIOError: pass
 for _ in range(60):
     if os.fork() == 0:
-        held = []
+        kept = []
         for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET) * 28:
-            pair = socket.socketpair(type=kind); held.append(pair)
+            pair = socket.socketpair(type=kind); kept.append(pair)
             for s in pair: fill(s)
             r, w = os.pipe(); os.set_blocking(w, False); os.write(w, bytes(1 << 16))
         time.sleep(60)

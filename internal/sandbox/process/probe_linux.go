@@ -151,13 +151,13 @@ func (p *probeResult) root() sandbox.Layer {
 }
 
 func (p *probeResult) capabilities() sandbox.Layer {
-	var held []string
+	var all []string
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		if strings.Trim(p.status[set], "0") != "" {
-			held = append(held, set+" "+p.status[set])
+			all = append(all, set+" "+p.status[set])
 		}
 	}
-	return sandbox.Tested("capabilities", len(held) == 0, "held: %s", joinOrNone(held))
+	return sandbox.Tested("capabilities", len(all) == 0, "held: %s", joinOrNone(all))
 }
 
 func (p *probeResult) noNewPrivs() sandbox.Layer {

@@ -112,8 +112,8 @@ func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind
 		}
 		if n := int64(len(m.found)); n > 0 && !x.HasExited() {
 			use.holders = append(use.holders, x)
-			use.held.files += n
-			use.held.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)
+			use.deleted.files += n
+			use.deleted.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)
 			hidden.bytes -= n * x.limits.FileBytes
 		}
 	}

@@ -82,11 +82,11 @@ type diskUse struct {
 	free      space // of the file system, read before the rest
 	available int64 // bytes free for users other than root
 	tree      space // files with a name
-	held      space // deleted files held by processes
+	deleted   space // files without a name that processes have open
 	holders   []*Member
 }
 
-func (u diskUse) total() space { return u.tree.plus(u.held) }
+func (u diskUse) total() space { return u.tree.plus(u.deleted) }
 
 func (d *disk) join(x *Member) {
 	d.mu.Lock()
@@ -361,7 +361,7 @@ func (d *disk) measure(ctx context.Context) (diskUse, error) {
 	origin, kind := d.origin, d.kind
 	d.mu.Unlock()
 	h, err := findDeletedFiles(ctx, d.dir, members)
-	use.held, use.holders = h.open, h.holders
+	use.deleted, use.holders = h.open, h.holders
 	if err == nil {
 		use.tree.bytes, use.tree.files, err = d.cfg.Usage(ctx, d.dir)
 	}

@@ -61,9 +61,9 @@ type Server struct {
 	Notes        []string // see Listing
 
 	// Unreviewed means that an operator must accept the server before its resources and prompts
-	// can be used. Held has its texts that must be accepted; nil if there are none.
+	// can be used. NewTexts are those that must be accepted; nil if there are none.
 	Unreviewed bool
-	Held       *Texts
+	NewTexts   *Texts
 }
 
 // Texts are the texts of a server for models, except its tools.
@@ -196,7 +196,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
 	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
 	v.Notes = l.Notes
-	v.Held, v.Unreviewed = l.Held, c.Review && !l.Accepted
+	v.NewTexts, v.Unreviewed = l.NewTexts, c.Review && !l.Accepted
 	if v.Unreviewed {
 		v.Resources, v.Prompts = false, false
 	}
@@ -359,7 +359,7 @@ func (s *Snapshot) Shown(server string, tools ...string) string {
 		}
 	}
 	v, _ := s.Server(server)
-	return hashShown(all, v.Held, tools)
+	return hashShown(all, v.NewTexts, tools)
 }
 
 // reviewed returns the names of the tools that were reviewed.
