@@ -106,6 +106,13 @@ func (c *Config) addNetwork() error {
 		rules = &network.Rules{}
 		c.Allow = c.Allow.Without(network.ServerName)
 	}
-	c.Servers = append(c.Servers, Server{Name: network.ServerName, Category: "web", Network: rules, Trusted: true, Timeout: 5 * time.Minute, Concurrency: 64})
+	c.Servers = append(c.Servers, Server{
+		Name:        network.ServerName,
+		Category:    "web",
+		Network:     rules,
+		Trusted:     true,
+		Timeout:     5 * time.Minute,
+		Concurrency: 64,
+	})
 	return nil
 }

@@ -24,7 +24,14 @@ func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) erro
 		warnReplaced(c, own.msb)
 		return nothing, nil
 	}
-	l := &loader{src: own.src, table: own.table, env: own.env, dotenv: map[string]string{}, dir: own.src.Dir, project: true}
+	l := &loader{
+		src:     own.src,
+		table:   own.table,
+		env:     own.env,
+		dotenv:  map[string]string{},
+		dir:     own.src.Dir,
+		project: true,
+	}
 	l.readProject(files)
 	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
 	p.Features = newFeatures(own.table)

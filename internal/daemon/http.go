@@ -55,12 +55,29 @@ func (s HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	if h.Authenticated() {
 		verify = callers.verifier()
 	}
-	mcp := s.d.server.HTTP(mcpserver.HTTPConfig{Verify: verify, Limited: func(id tenant.ID) bool { return len(s.d.data.settings(id).Quotas) > 0 }, Foreign: s.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	mcp := s.d.server.HTTP(mcpserver.HTTPConfig{
+		Verify:           verify,
+		Limited:          func(id tenant.ID) bool { return len(s.d.data.settings(id).Quotas) > 0 },
+		Foreign:          s.foreignID,
+		Resource:         resource,
+		TokenConnections: h.TokenConnections,
+		TokenRequests:    h.TokenRequests,
+	})
 	defer mcp.Close()
 	s.serving(callers, mcp)
 	defer s.serving(nil, nil)
 	s.d.prepare()
-	cfg := httpserver.Config{MCP: mcp, TLS: edge.config, Metadata: mcp.Metadata(), Drain: mcp.Drain, Grace: h.Drain, Log: s.d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: s.health().check}
+	cfg := httpserver.Config{
+		MCP:                mcp,
+		TLS:                edge.config,
+		Metadata:           mcp.Metadata(),
+		Drain:              mcp.Drain,
+		Grace:              h.Drain,
+		Log:                s.d.log.Logger,
+		Connections:        h.Connections,
+		AddressConnections: h.PerAddress,
+		Ready:              s.health().check,
+	}
 	cfg.Pages, cfg.PagesPath, cfg.Login = s.console(verify), console.Path, loginAdvice(h)
 	if h.Events {
 		cfg.Events = mcp.Events()

@@ -48,7 +48,14 @@ type view struct {
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
-	m := &modules{inferred: &inferred{tenant: cfg.Tenant}, keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}, inUse: map[string]bool{}}
+	m := &modules{
+		inferred: &inferred{tenant: cfg.Tenant},
+		keys:     []string{modulesKey(cfg.Servers, hand)},
+		hand:     hand,
+		log:      log,
+		views:    map[string]*view{},
+		inUse:    map[string]bool{},
+	}
 	m.own = sync.OnceValue(func() (all []codegen.Handwritten) {
 		for _, h := range hand {
 			all = append(all, h.Handwritten()...)
@@ -243,7 +250,14 @@ func (m *modules) serversOf(key string, v *view, now *catalog.Snapshot) (all []c
 		if !s.Connected {
 			continue
 		}
-		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
+		g := codegen.Server{
+			Name:        s.Name,
+			Module:      s.Module,
+			Title:       s.Title,
+			Description: s.Instructions,
+			Resources:   s.Resources,
+			Prompts:     s.Prompts,
+		}
 		for _, t := range now.Of(s.Name) {
 			if t.Quarantined == nil {
 				g.Tools = append(g.Tools, codegen.Learned(t.Definition, types[s.Name][t.Definition.Tool]))

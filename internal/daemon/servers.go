@@ -201,8 +201,15 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 
 func (v *servers) storeListing(ctx context.Context, name string, got upstream.Listing) (catalog.Change, error) {
 	return v.store(ctx, name, catalog.Listing{
-		Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
-		Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools, Notes: got.Notes, Identity: got.Identity,
+		Title:        got.Info.Title,
+		Version:      got.Info.Version,
+		Instructions: got.Info.Instructions,
+		Resources:    got.Info.Resources,
+		Prompts:      got.Info.Prompts,
+		Legacy:       got.Info.Legacy,
+		Tools:        got.Tools,
+		Notes:        got.Notes,
+		Identity:     got.Identity,
 	})
 }
 

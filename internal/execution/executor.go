@@ -43,7 +43,14 @@ type executor struct {
 // newExecutor returns the executor of a run, with the settings that are in force now.
 func newExecutor(r *Runner, h *home.Home, x *run) *executor {
 	x.questions.Commands = x.Request.Commands
-	return &executor{r: r, home: h, run: x, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
+	return &executor{
+		r:        r,
+		home:     h,
+		run:      x,
+		settings: r.settings(h.ID()),
+		privacy:  r.cfg.Privacy.Of(h.ID()),
+		guard:    r.cfg.Guard(),
+	}
 }
 
 // execute runs the execution. It delivers the result before it closes the sandbox; a
@@ -120,8 +127,13 @@ const closeDelay = 3 * time.Millisecond
 // checkOf returns the check of the execution with guardrails.
 func checkOf(e *executor) guard.Check {
 	c := guard.Check{
-		Guard: e.guard, Code: e.run.Request.Code, Vars: e.run.Request.Vars, Replayed: e.run.Request.Replay != nil, Audit: e.r.cfg.Audit, Report: &e.run.Report,
-		Line: audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.run.Request.SessionID},
+		Guard:    e.guard,
+		Code:     e.run.Request.Code,
+		Vars:     e.run.Request.Vars,
+		Replayed: e.run.Request.Replay != nil,
+		Audit:    e.r.cfg.Audit,
+		Report:   &e.run.Report,
+		Line:     audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.run.Request.SessionID},
 	}
 	if e.run.internal {
 		c.Guard = nil
@@ -275,7 +287,14 @@ func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sa
 func limitsOfResult(e *executor) reply.Limits {
 	s := e.settings
 	l := s.Limits
-	all := reply.Limits{Timeout: e.run.Request.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+	all := reply.Limits{
+		Timeout:     e.run.Request.Timeout,
+		MaxTimeout:  l.MaxTimeout,
+		Sandbox:     sandboxLimits(e),
+		MaxMemoryMB: l.MaxMemoryMB,
+		OutputBytes: s.OutputBytes,
+		Network:     e.allowsNetwork(),
+	}
 	if e.r.cfg.Tools != nil {
 		all.Disabled = e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().DisabledError
 	}

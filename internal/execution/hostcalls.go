@@ -84,7 +84,14 @@ func newTable(h *host) hostcall.Table {
 }
 
 func skillsHost(h *host) *skills.Host {
-	s := &skills.Host{Marker: h.r.Skills(h.home, h.run.Request.Subset), Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
+	s := &skills.Host{
+		Marker: h.r.Skills(h.home, h.run.Request.Subset),
+		Dry:    h.dry,
+		Guard:  h.guard,
+		Tools:  h.tools,
+		Used:   &h.run.skills,
+		Warn:   h.run.Warn,
+	}
 	if h.resumable() {
 		s.Record = h.run.record
 	}
@@ -102,8 +109,15 @@ func auditOf(h *host, kind audit.Kind, complete func(*audit.Line)) {
 }
 
 func toolsConfig(h *host) tools.Config {
-	owner := toolcall.Owner{Home: h.home, Subset: h.run.Request.Subset, Gate: h.gate, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
-		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
+	owner := toolcall.Owner{
+		Home:        h.home,
+		Subset:      h.run.Request.Subset,
+		Gate:        h.gate,
+		Run:         h.run.record,
+		Plan:        h.dry.Calls(),
+		Sandbox:     h.sandbox,
+		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) },
+	}
 	if !h.run.internal { // these share a gate
 		owner.Later = h.gate.Ingester().Later
 	}
@@ -113,8 +127,14 @@ func toolsConfig(h *host) tools.Config {
 		view.Only = owner.Only
 	}
 	return tools.Config{
-		View: view, Owner: owner, Execution: h.run.id, Session: h.run.Request.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
-		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
+		View:      view,
+		Owner:     owner,
+		Execution: h.run.id,
+		Session:   h.run.Request.SessionID,
+		Guard:     h.guard,
+		Pausable:  h.Pausable,
+		Warn:      h.run.Warn,
+		Wrap:      func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
 		Record: func(ctx context.Context, a journal.HostCall, call func(context.Context) (any, error)) (any, error) {
 			return h.callOnce(ctx, a, false, call)
 		},

@@ -120,7 +120,13 @@ func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) 
 func interpreterOf(e *executor, in policy.Sandbox) sessions.Spec {
 	limits := sandboxLimits(e)
 	return sessions.Spec{
-		MemoryMB: e.run.Request.MemoryMB, Subset: e.run.Request.Subset, Selection: selection(e), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
-		WorkspaceDisk: limits.WorkspaceDisk, WorkspaceFiles: limits.WorkspaceFiles,
+		MemoryMB:       e.run.Request.MemoryMB,
+		Subset:         e.run.Request.Subset,
+		Selection:      selection(e),
+		Sandbox:        in,
+		Layer:          e.settings.PackageLayer,
+		Mode:           e.privacy.Mode(),
+		WorkspaceDisk:  limits.WorkspaceDisk,
+		WorkspaceFiles: limits.WorkspaceFiles,
 	}
 }

@@ -31,7 +31,14 @@ func (t opener) sessions(r *parts, p paths) (*session.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key, Log: t.cfg.Log}
+	cfg := session.Config{
+		DB:         r.db,
+		Customer:   r.id.String(),
+		Projection: p.sessionProjection,
+		Lock:       p.sessionLock,
+		Key:        key,
+		Log:        t.cfg.Log,
+	}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, session, text)

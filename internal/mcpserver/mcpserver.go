@@ -133,7 +133,17 @@ func New(cfg Config) (*Server, error) {
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
-	wireCfg := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Memory: cfg.Memory, Log: cfg.Log}
+	wireCfg := wire.Config{
+		Name:     "sandpiper",
+		Title:    "Sandpiper",
+		Version:  cfg.Version,
+		Caller:   cfg.Tenant.String(),
+		AskScope: string(access.Approve),
+		Linger:   cfg.Linger,
+		Grace:    cfg.Grace,
+		Memory:   cfg.Memory,
+		Log:      cfg.Log,
+	}
 	list := offers{s}
 	wireCfg.Select, wireCfg.Access, wireCfg.Logs = list.choose, cfg.Access, noticeLog{s}.logs()
 	full := list.audience(builtin.Full, catalog.Viewer{Tenant: cfg.Tenant})

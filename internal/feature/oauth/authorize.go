@@ -40,7 +40,14 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 		return err
 	}
 	defer back.close()
-	r := &record{URL: l.cfg.URL, Resource: to.resource, Issuer: to.Issuer, Endpoint: to.Token, Revocation: to.Revocation, Registration: made}
+	r := &record{
+		URL:          l.cfg.URL,
+		Resource:     to.resource,
+		Issuer:       to.Issuer,
+		Endpoint:     to.Token,
+		Revocation:   to.Revocation,
+		Registration: made,
+	}
 	if made != nil {
 		r.Client = made.Client
 	} else if r.Client, r.Registration, err = l.cfg.clientFor(ctx, to, back.redirectURI, scopes); err != nil {

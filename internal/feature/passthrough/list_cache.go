@@ -35,7 +35,14 @@ type asking struct {
 }
 
 func newListCache[T any](cfg Config, of capability, list func(*upstream.Set, context.Context, string) ([]T, error)) *listCache[T] {
-	s := &listCache[T]{of: of, list: list, servers: cfg.Servers, wait: cfg.Wait, asking: map[string]*asking{}, known: map[string][]T{}}
+	s := &listCache[T]{
+		of:      of,
+		list:    list,
+		servers: cfg.Servers,
+		wait:    cfg.Wait,
+		asking:  map[string]*asking{},
+		known:   map[string][]T{},
+	}
 	ctx, end := context.WithCancel(context.Background())
 	s.end, s.spawn = end, func(f func(context.Context)) { s.work.Go(func() { f(ctx) }) }
 	return s

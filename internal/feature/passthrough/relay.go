@@ -75,7 +75,12 @@ func pass(ctx context.Context, g *Aggregator, v builtin.Visit, p struct {
 }) (any, error) {
 	c := client{v, g.cfg.Log}
 	a, err := g.Call(ctx, v.Home, v.Gate, Call{
-		Name: p.Name, Args: p.Arguments, Progress: c.progress(ctx), Ask: c.question(p.Name), Approve: c.approval(), Client: v.Client,
+		Name:     p.Name,
+		Args:     p.Arguments,
+		Progress: c.progress(ctx),
+		Ask:      c.question(p.Name),
+		Approve:  c.approval(),
+		Client:   v.Client,
 	})
 	if err != nil && !errors.Is(err, ErrNoTool) {
 		if fault.KindOf(err) == fault.Internal && !errors.Is(err, context.Canceled) {

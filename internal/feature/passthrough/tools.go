@@ -175,7 +175,15 @@ func (g *Aggregator) Call(ctx context.Context, home *home.Home, gate *redact.Gat
 	}
 	owner := g.owner(home, gate)
 	owner.Forward = true
-	res, err := g.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Hold: memory.FromContext(ctx).Answer, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve, Origin: tool.Origin{Client: c.Client}})
+	res, err := g.cfg.Calls.For(owner).Call(ctx, tool.Call{
+		Ref:      ref,
+		Args:     c.Args,
+		Hold:     memory.FromContext(ctx).Answer,
+		Progress: c.Progress,
+		Ask:      c.Ask,
+		Approve:  c.Approve,
+		Origin:   tool.Origin{Client: c.Client},
+	})
 	failed, own := errors.AsType[*tool.Failure](err)
 	_, waits := errors.AsType[*approval.Waiting](err)
 	switch {

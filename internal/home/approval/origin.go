@@ -79,7 +79,14 @@ func allowMore(ctx context.Context, s *Store, tx *store.Tx, r *Request, scope gr
 	if !slices.Contains(r.Scopes(), scope) {
 		return fault.New(fault.Invalid, "approval %s cannot be given for the %s", r.ID, scope).WithHint("use %s", scopeNames(r.Scopes()))
 	}
-	g := grant.Grant{ID: r.ID, Scope: scope, Ref: r.Ref, Schema: r.Schema, Created: r.Answered, By: r.By}
+	g := grant.Grant{
+		ID:      r.ID,
+		Scope:   scope,
+		Ref:     r.Ref,
+		Schema:  r.Schema,
+		Created: r.Answered,
+		By:      r.By,
+	}
 	switch scope {
 	case grant.Execution:
 		g.Subject, g.Expires = r.Execution, r.Answered.Add(s.cfg.Timeout)

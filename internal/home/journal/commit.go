@@ -51,7 +51,14 @@ func newLines(r *Record) (lines []line, err error) {
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, line{kind: recordEntered, execution: r.id, at: now, created: r.created.UnixMilli(), state: process, arguments: request})
+		lines = append(lines, line{
+			kind:      recordEntered,
+			execution: r.id,
+			at:        now,
+			created:   r.created.UnixMilli(),
+			state:     process,
+			arguments: request,
+		})
 	}
 	if r.pending.large {
 		return append(lines, line{kind: recordTooLarge, execution: r.id, at: now}), nil

@@ -114,7 +114,14 @@ func (l *Log) NewRecord(id string, request func() ([]byte, error), concurrent bo
 }
 
 func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *Record {
-	return &Record{log: l, id: id, request: request, created: time.Now(), pending: pending{open: map[int]*entry{}}, replay: newReplay(concurrent)}
+	return &Record{
+		log:     l,
+		id:      id,
+		request: request,
+		created: time.Now(),
+		pending: pending{open: map[int]*entry{}},
+		replay:  newReplay(concurrent),
+	}
 }
 
 // AddClockReadings records clock readings of the code, in a step or, with 0, outside of steps.

@@ -55,7 +55,14 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 		case waiting >= maxSignals:
 			return fault.New(fault.Exhausted, "execution %.60s has %d signals that it has not waited for, which is the maximum", id, waiting)
 		}
-		if err := putHostCall(ctx, tx, line{execution: id, number: int64(latest - 1), method: methodSignal, server: hash, state: sent, arguments: x.encrypt(ofArguments, latest-1, value)}); err != nil {
+		if err := putHostCall(ctx, tx, line{
+			execution: id,
+			number:    int64(latest - 1),
+			method:    methodSignal,
+			server:    hash,
+			state:     sent,
+			arguments: x.encrypt(ofArguments, latest-1, value),
+		}); err != nil {
 			return err
 		}
 		_, err = wake(ctx, tx, id, hash)

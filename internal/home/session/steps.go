@@ -61,8 +61,18 @@ func newQueue(l rows) *appendlog.Queue {
 
 // enqueue appends a step to the log of steps and returns its key.
 func enqueue(ctx context.Context, l *Log, id string, s Step) (key string, err error) {
-	a := appendedStep{Key: rand.Text(), Session: id, Number: s.Number, VarsLost: s.VarsLost, Lost: s.InterpreterLost, Began: s.Began.UnixMilli(), At: time.Now().UnixMilli(),
-		Record: s.Record, Recorded: s.Recorded, Task: taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}}
+	a := appendedStep{
+		Key:      rand.Text(),
+		Session:  id,
+		Number:   s.Number,
+		VarsLost: s.VarsLost,
+		Lost:     s.InterpreterLost,
+		Began:    s.Began.UnixMilli(),
+		At:       time.Now().UnixMilli(),
+		Record:   s.Record,
+		Recorded: s.Recorded,
+		Task:     taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh},
+	}
 	for _, path := range s.Files {
 		a.Files = append(a.Files, []byte(path))
 	}

@@ -104,7 +104,14 @@ func (s *eventStream) Close() error {
 }
 
 func newEventStreams(server *mcp.Server, authn authenticator, scopeOf func(operation) string, cfg HTTPConfig) *eventStreams {
-	return &eventStreams{server: server, authn: authn, scopeOf: scopeOf, maxBody: cfg.MaxBody, foreign: cfg.Foreign, open: map[string]*eventStream{}}
+	return &eventStreams{
+		server:  server,
+		authn:   authn,
+		scopeOf: scopeOf,
+		maxBody: cfg.MaxBody,
+		foreign: cfg.Foreign,
+		open:    map[string]*eventStream{},
+	}
 }
 
 // streamParameter names the URL parameter that identifies the stream of a POST.

@@ -53,7 +53,14 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{cfg: cfg, ids: ids, landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
+	b := &Backend{
+		cfg:       cfg,
+		ids:       ids,
+		landlock:  landlockABI(),
+		programs:  programs(cfg.Libraries),
+		unfit:     map[string]string{},
+		integrity: Integrity{Check: cfg.Intact},
+	}
 	b.socketBytes = cmp.Or(cfg.socketBytes, hostSocketBytes())
 	b.pool, b.shares = newPool(b), newShares(b)
 	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {

@@ -18,8 +18,16 @@ func disk() []Case {
 	bytes := sandbox.Limits{WorkspaceDisk: 32 << 20}
 	files := sandbox.Limits{WorkspaceFiles: 500}
 	attack := func(name, promise string, limits sandbox.Limits, code string) Case {
-		return Case{Name: name, Promise: promise, Layers: layers("disk"), Limits: limits, Ends: []string{"over_limit:disk"}, Must: true,
-			Time: 2 * time.Minute, Steps: single(code + "\ntime.sleep(5)")}
+		return Case{
+			Name:    name,
+			Promise: promise,
+			Layers:  layers("disk"),
+			Limits:  limits,
+			Ends:    []string{"over_limit:disk"},
+			Must:    true,
+			Time:    2 * time.Minute,
+			Steps:   single(code + "\ntime.sleep(5)"),
+		}
 	}
 	return []Case{
 		attack("disk filled by many processes", quota, bytes, `

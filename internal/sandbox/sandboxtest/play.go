@@ -31,7 +31,14 @@ type caseRunner struct {
 // play runs c and returns when all its sandboxes are closed.
 func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Result {
 	t.Helper()
-	p := &caseRunner{Result: &Result{Results: map[string]any{}}, s: s, b: b, c: c, oneUID: oneUID, sandboxes: map[string]sandbox.Sandbox{}}
+	p := &caseRunner{
+		Result:    &Result{Results: map[string]any{}},
+		s:         s,
+		b:         b,
+		c:         c,
+		oneUID:    oneUID,
+		sandboxes: map[string]sandbox.Sandbox{},
+	}
 	p.recorder.maxBytes = c.Output
 	defer func() {
 		for _, sb := range p.sandboxes {
