@@ -100,7 +100,14 @@ func (a Approvals) Grants(ctx context.Context) (all []Approval, err error) {
 	err = a.use(ctx, func(h *home.Home) error {
 		found, err := h.Approvals.Grants.List(ctx)
 		for _, g := range found {
-			one := Approval{ID: g.ID, Tool: g.Ref.String(), Scopes: []string{string(g.Scope)}, Session: g.Session, Created: g.Created, Expires: g.Expires}
+			one := Approval{
+				ID:      g.ID,
+				Tool:    g.Ref.String(),
+				Scopes:  []string{string(g.Scope)},
+				Session: g.Session,
+				Created: g.Created,
+				Expires: g.Expires,
+			}
 			switch g.Scope {
 			case grant.Execution:
 				one.Execution = g.Subject

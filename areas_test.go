@@ -184,7 +184,13 @@ func testSchedules(t *testing.T, c *sandpiper.Client) {
 		t.Fatal(err)
 	}
 	wanted := sandpiper.Schedule{
-		Name: "daily", Skill: "report", Inputs: map[string]any{"x": 2.0}, Cron: "0 8 * * *", TimeZone: "UTC", OnOverlap: "queue", OnMissed: "skip",
+		Name:      "daily",
+		Skill:     "report",
+		Inputs:    map[string]any{"x": 2.0},
+		Cron:      "0 8 * * *",
+		TimeZone:  "UTC",
+		OnOverlap: "queue",
+		OnMissed:  "skip",
 	}
 	made, err := schedules.Create(ctx, wanted)
 	if err != nil || made.State != "active" || made.Source != "agent" || made.Next.UTC().Hour() != 8 {

@@ -190,8 +190,17 @@ func (h *hook) Decide(ctx context.Context, e guardrail.Event) (guardrail.Decisio
 	}
 	d, err := guarded(ctx, h.Timeout, func(ctx context.Context) (Decision, error) {
 		return h.Hook.Decide(ctx, Event{
-			On: When(e.Type), Tenant: e.Tenant, Execution: e.Execution, Session: e.Session, Server: e.Server, Tool: e.Tool,
-			Arguments: e.Arguments, Code: e.Code, Variables: e.Variables, Result: e.Result, Error: e.Error,
+			On:        When(e.Type),
+			Tenant:    e.Tenant,
+			Execution: e.Execution,
+			Session:   e.Session,
+			Server:    e.Server,
+			Tool:      e.Tool,
+			Arguments: e.Arguments,
+			Code:      e.Code,
+			Variables: e.Variables,
+			Result:    e.Result,
+			Error:     e.Error,
 		})
 	})
 	if err != nil {
@@ -245,7 +254,14 @@ func (g generator) Generate(ctx context.Context, r task.Request) (answer task.An
 	}()
 	request := GenerateRequest{Task: r.Task}
 	for _, t := range r.Tools {
-		request.Tools = append(request.Tools, Tool{Name: t.Name, Description: t.Description, Import: t.Import, Signature: t.Signature, Input: t.Input, Output: t.Output})
+		request.Tools = append(request.Tools, Tool{
+			Name:        t.Name,
+			Description: t.Description,
+			Import:      t.Import,
+			Signature:   t.Signature,
+			Input:       t.Input,
+			Output:      t.Output,
+		})
 	}
 	if r.Failed != nil {
 		request.FailedCode, request.FailedError = r.Failed.Code, r.Failed.Error

@@ -40,7 +40,14 @@ type found struct {
 }
 
 func (f found) tool() Tool {
-	return Tool{Name: f.Server + "." + f.Name, Description: f.Description, Import: f.Import, Signature: f.Signature, Input: f.Input, Output: f.Output}
+	return Tool{
+		Name:        f.Server + "." + f.Name,
+		Description: f.Description,
+		Import:      f.Import,
+		Signature:   f.Signature,
+		Input:       f.Input,
+		Output:      f.Output,
+	}
 }
 
 // Times of Search while servers are starting.

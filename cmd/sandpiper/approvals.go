@@ -188,9 +188,25 @@ type approvalJSON struct {
 
 func newApprovalJSON(r approval.Request) approvalJSON {
 	s := approvalJSON{
-		ID: r.ID, Kind: r.Kind, State: r.State, Execution: r.Execution, Session: r.Session, Server: r.Server, Tool: r.Tool,
-		Arguments: r.Shown, Code: r.Origin.Code, CodeLeft: r.Origin.CodeLeft, Client: r.Origin.Client,
-		Rule: r.Rule, Why: r.Reason, Created: r.Created, Expires: r.Expires, By: r.By, For: r.Scope, Reason: r.Note, Damaged: r.Damaged,
+		ID:        r.ID,
+		Kind:      r.Kind,
+		State:     r.State,
+		Execution: r.Execution,
+		Session:   r.Session,
+		Server:    r.Server,
+		Tool:      r.Tool,
+		Arguments: r.Shown,
+		Code:      r.Origin.Code,
+		CodeLeft:  r.Origin.CodeLeft,
+		Client:    r.Origin.Client,
+		Rule:      r.Rule,
+		Why:       r.Reason,
+		Created:   r.Created,
+		Expires:   r.Expires,
+		By:        r.By,
+		For:       r.Scope,
+		Reason:    r.Note,
+		Damaged:   r.Damaged,
 	}
 	if r.State == approval.Open {
 		for _, scope := range r.Scopes() {

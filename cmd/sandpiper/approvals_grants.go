@@ -74,7 +74,15 @@ type grantJSON struct {
 }
 
 func newGrantJSON(g grant.Grant) grantJSON {
-	j := grantJSON{ID: g.ID, For: g.Scope, Session: g.Session, Server: g.Server, Tool: g.Tool, By: g.By, Created: g.Created}
+	j := grantJSON{
+		ID:      g.ID,
+		For:     g.Scope,
+		Session: g.Session,
+		Server:  g.Server,
+		Tool:    g.Tool,
+		By:      g.By,
+		Created: g.Created,
+	}
 	switch g.Scope {
 	case grant.Execution:
 		j.Subject = g.Subject

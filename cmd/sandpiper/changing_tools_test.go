@@ -77,7 +77,7 @@ def until(f):
         time.sleep(0.01)
 `
 
-const heldReason = "moody.greet is quarantined: its definition has changed since it was trusted"
+const quarantinedReason = "moody.greet is quarantined: its definition has changed since it was trusted"
 
 func TestToolChangedDuringExecutionIsRefused(t *testing.T) {
 	t.Parallel()
@@ -87,9 +87,9 @@ from servers import moody
 from servers.moody import change, gone, greet
 first = greet(name="x")
 change()
-held = until(lambda: greet(name="x"))
+refused = until(lambda: greet(name="x"))
 missing = until(gone)
-result = [first, held, missing, change(), "greet" in dir(moody), search_tools("greet")["tools"]]
+result = [first, refused, missing, change(), "greet" in dir(moody), search_tools("greet")["tools"]]
 `)
 	var got []any
 	if err := json.Unmarshal(r.Result, &got); err != nil || len(got) != 6 {
@@ -98,7 +98,7 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 	if got[0] != "greet done" || got[3] != "change done" {
 		t.Errorf("the unchanged tools returned %v and %v", got[0], got[3])
 	}
-	if text := fmt.Sprint(got[1]); !strings.HasPrefix(text, heldReason) || !strings.Contains(text, "sandpiper tools accept moody greet") {
+	if text := fmt.Sprint(got[1]); !strings.HasPrefix(text, quarantinedReason) || !strings.Contains(text, "sandpiper tools accept moody greet") {
 		t.Errorf("the quarantined tool returned %q", text)
 	}
 	if text := fmt.Sprint(got[2]); !strings.HasPrefix(text, `server moody has no tool "gone"`) {
@@ -132,12 +132,12 @@ func TestToolChangedBetweenSessionCalls(t *testing.T) {
 	if r := s.call("a", until+"from servers.moody import greet, gone\nimport servers.moody as m\nresult = greet(name='x')"); string(r.Result) != `"greet done"` {
 		t.Fatalf("%+v", r)
 	}
-	if r := s.call("b", until+"from servers.moody import change, greet\nchange()\nresult = until(lambda: greet(name='x'))"); !strings.Contains(string(r.Result), heldReason) {
+	if r := s.call("b", until+"from servers.moody import change, greet\nchange()\nresult = until(lambda: greet(name='x'))"); !strings.Contains(string(r.Result), quarantinedReason) {
 		t.Fatalf("%+v", r)
 	}
 	r := s.call("a", "result = [until(lambda: greet(name='x')), until(gone), call_tool('moody', 'wave')]")
 	var got []string
-	if err := json.Unmarshal(r.Result, &got); err != nil || len(got) != 3 || !strings.HasPrefix(got[0], heldReason) ||
+	if err := json.Unmarshal(r.Result, &got); err != nil || len(got) != 3 || !strings.HasPrefix(got[0], quarantinedReason) ||
 		!strings.HasPrefix(got[1], `server moody has no tool "gone"`) || got[2] != "wave done" {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -63,12 +63,12 @@ func TestTypeScript(t *testing.T) {
 			if !strings.Contains(came.Cancelled, "enough") {
 				t.Errorf("cancelled: %s", came.Cancelled)
 			}
-			held, err := os.OpenFile(filepath.Join(d.workspace("local"), "held"), os.O_RDWR, 0)
+			file, err := os.OpenFile(filepath.Join(d.workspace("local"), "held"), os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer held.Close()
-			awaitUnlock(t, held)
+			defer file.Close()
+			awaitUnlock(t, file)
 		})
 	}
 }

@@ -22,7 +22,14 @@ func newRequest(env *cli.Env, o execOptions) (execution.Request, error) {
 	if err != nil {
 		return execution.Request{}, err
 	}
-	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun, Commands: cli.CommandsOf(env)}
+	req := execution.Request{
+		Code:      code,
+		Timeout:   o.timeout,
+		MemoryMB:  o.memory,
+		SessionID: o.session,
+		DryRun:    o.dryRun,
+		Commands:  cli.CommandsOf(env),
+	}
 	if o.vars != "" {
 		if !json.Valid([]byte(o.vars)) {
 			return req, cli.Usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)

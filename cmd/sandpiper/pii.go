@@ -187,7 +187,14 @@ func (t *findingPrinter) sourceBytes(start, end int) int {
 
 func (t *findingPrinter) print(f detect.Finding) error {
 	length := t.sourceBytes(t.read, t.read+f.End-f.Start)
-	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + length, Type: f.Type, Score: f.Score}
+	j := findingJSON{
+		File:  t.file,
+		Line:  t.line,
+		Start: t.past,
+		End:   t.past + length,
+		Type:  f.Type,
+		Score: f.Score,
+	}
 	if !t.json {
 		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", cli.VisibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
 		return err

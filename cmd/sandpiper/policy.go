@@ -150,8 +150,23 @@ func runPolicyExplain(ctx context.Context, env *cli.Env, s hypotheticalCall) err
 		if errors.Is(err, errNotConnected) {
 			note = notConnectedNote(now, t.Ref)
 		}
-		e := explanation{NotConnected: note, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Declared: t.Hints, Effective: t.TrustedHints}
-		e.Explanation, err = d.Policy().Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.TrustedHints, Trusted: t.Trusted, Args: raw})
+		e := explanation{
+			NotConnected: note,
+			Tool:         t.Ref.String(),
+			Tenant:       id.String(),
+			Args:         raw,
+			Trusted:      t.Trusted,
+			Declared:     t.Hints,
+			Effective:    t.TrustedHints,
+		}
+		e.Explanation, err = d.Policy().Explain(ctx, policy.Call{
+			Ref:       t.Ref,
+			Tenant:    id,
+			Execution: "exec_check",
+			Hints:     t.TrustedHints,
+			Trusted:   t.Trusted,
+			Args:      raw,
+		})
 		if err != nil {
 			return err
 		}

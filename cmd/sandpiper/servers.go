@@ -107,7 +107,16 @@ func listServers(d *daemon.Daemon, daemons []daemon.Instance) (all []listedServe
 	now := d.Servers.Catalog.Now()
 	for _, s := range d.Configured() {
 		v, _ := now.Server(s.Name)
-		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined, Notes: v.Notes, unlisted: v.Listed.IsZero()}
+		l := listedServer{
+			Name:        s.Name,
+			Enabled:     true,
+			Project:     s.Project,
+			Target:      target(s),
+			Tools:       v.Tools,
+			Quarantined: v.Quarantined,
+			Notes:       v.Notes,
+			unlisted:    v.Listed.IsZero(),
+		}
 		for _, i := range daemons {
 			for _, state := range i.Servers {
 				if state.Name == s.Name {

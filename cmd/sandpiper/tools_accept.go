@@ -59,11 +59,11 @@ func runToolsAccept(ctx context.Context, env *cli.Env, server string, o acceptOp
 	}
 	defer d.Close()
 	now := d.Servers.Catalog.Now()
-	held, ok := now.Server(server)
+	of, ok := now.Server(server)
 	if !ok {
 		return now.Disabled.NotConfigured(server)
 	}
-	if held.Connected && held.Listed.IsZero() {
+	if of.Connected && of.Listed.IsZero() {
 		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).WithHint("`sandpiper tools sync %s` lists them", server)
 	}
 	if o.shown == "" {
@@ -93,7 +93,7 @@ func runToolsAccept(ctx context.Context, env *cli.Env, server string, o acceptOp
 	for _, name := range accepted {
 		env.Printf("accepted %s.%s\n", cli.VisibleName(server), cli.VisibleName(name))
 	}
-	if o.all && (held.Held != nil || held.Unreviewed) {
+	if o.all && (of.NewTexts != nil || of.Unreviewed) {
 		env.Printf("accepted the title, instructions, resources and prompts of %s\n", cli.VisibleName(server))
 	}
 	return nil
@@ -114,14 +114,14 @@ func showQuarantined(env *cli.Env, now *catalog.Snapshot, server string, names [
 		}
 	}
 	v, _ := now.Server(server)
-	texts := len(names) == 0 && (v.Held != nil || v.Unreviewed)
+	texts := len(names) == 0 && (v.NewTexts != nil || v.Unreviewed)
 	pending = len(quarantined) > 0 || texts
 	hash := now.Shown(server, names...)
 	if env.JSON {
 		if len(names) > 0 {
-			v.Held = nil
+			v.NewTexts = nil
 		}
-		return pending, env.WriteJSON(map[string]any{"server": server, "held": quarantined, "texts": v.Held, "shown": hash})
+		return pending, env.WriteJSON(map[string]any{"server": server, "held": quarantined, "texts": v.NewTexts, "shown": hash})
 	}
 	for _, c := range quarantined {
 		env.Printf("%s.%s%s\n", cli.VisibleName(server), cli.VisibleName(c.Tool), map[bool]string{true: " (new)"}[c.IsNew])
@@ -132,11 +132,11 @@ func showQuarantined(env *cli.Env, now *catalog.Snapshot, server string, names [
 		printChange(env, "annotations", hintsText(c.Before.Hints), hintsText(c.After.Hints))
 		printSuspected(env, c.Suspected)
 	}
-	if texts && v.Held != nil {
+	if texts && v.NewTexts != nil {
 		env.Printf("%s, with --all\n", cli.VisibleName(server))
-		printChange(env, "title", v.Title, v.Held.Title)
-		printChange(env, "instructions", v.Instructions, v.Held.Instructions)
-		printSuspected(env, suspectedIn(v.Held.Title, v.Held.Instructions))
+		printChange(env, "title", v.Title, v.NewTexts.Title)
+		printChange(env, "instructions", v.Instructions, v.NewTexts.Instructions)
+		printSuspected(env, suspectedIn(v.NewTexts.Title, v.NewTexts.Instructions))
 	}
 	switch {
 	case !pending:

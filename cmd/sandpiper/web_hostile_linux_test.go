@@ -35,17 +35,17 @@ func TestClosedConnectionEndsItsCode(t *testing.T) {
 					break
 				}
 			}
-			held, err := os.OpenFile(filepath.Join(d.workspace("local"), "held"), os.O_RDWR, 0)
+			file, err := os.OpenFile(filepath.Join(d.workspace("local"), "held"), os.O_RDWR, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer held.Close()
-			if !locked(t, held) {
+			defer file.Close()
+			if !locked(t, file) {
 				t.Fatal("the code runs, and its lock is free")
 			}
 			leave()
 			res.Body.Close()
-			awaitUnlock(t, held)
+			awaitUnlock(t, file)
 			if got := v.value("6 * 7"); got != "42" {
 				t.Errorf("after it: %s", got)
 			}
@@ -56,8 +56,8 @@ func TestClosedConnectionEndsItsCode(t *testing.T) {
 // lockHolder never ends; the kernel releases its lock when its process ends.
 const lockHolder = `
 import fcntl, time
-held = open('held', 'w')
-fcntl.lockf(held, fcntl.LOCK_EX)
+file = open('held', 'w')
+fcntl.lockf(file, fcntl.LOCK_EX)
 progress(1, 2, 'on my way')
 while True: time.sleep(0.01)`
 

@@ -54,7 +54,15 @@ func write(t testing.TB, cfg audit.Config, n int) {
 }
 
 func call(execution string) audit.Line {
-	return audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: execution, Server: "crm", Tool: "send", Outcome: "answered", Duration: 5 * time.Millisecond}
+	return audit.Line{
+		Kind:      audit.ToolCall,
+		Tenant:    tenant.Local,
+		Execution: execution,
+		Server:    "crm",
+		Tool:      "send",
+		Outcome:   "answered",
+		Duration:  5 * time.Millisecond,
+	}
 }
 
 func verify(t testing.TB, cfg audit.Config) audit.Report {

@@ -56,8 +56,19 @@ func OpenDaemon(env *Env, o Options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: env.Version, Features: env.Features, Stderr: log, Console: env.Stderr, Installing: InstallProgress(env, PreparingPython), Output: o.Output, Warm: o.warm, Served: o.Served, Tenant: o.Tenant, ConfigFile: absoluteFile(cmp.Or(env.ConfigFile, os.Getenv("SANDPIPER_CONFIG"))),
-		Load: func() (*config.Config, error) { return LoadConfig(env, o.Flags) }, Reloads: o.Reloads,
+		Config:     *cfg,
+		Version:    env.Version,
+		Features:   env.Features,
+		Stderr:     log,
+		Console:    env.Stderr,
+		Installing: InstallProgress(env, PreparingPython),
+		Output:     o.Output,
+		Warm:       o.warm,
+		Served:     o.Served,
+		Tenant:     o.Tenant,
+		ConfigFile: absoluteFile(cmp.Or(env.ConfigFile, os.Getenv("SANDPIPER_CONFIG"))),
+		Load:       func() (*config.Config, error) { return LoadConfig(env, o.Flags) },
+		Reloads:    o.Reloads,
 	})
 }
 

@@ -73,7 +73,15 @@ type input struct {
 func New(version string, stdin io.Reader, stdout, stderr io.Writer) *Env {
 	stdout, stderr, line := shareTerminal(stdout, stderr)
 	out := &output{Writer: stdout}
-	return &Env{Stdin: stdin, Stdout: out, Stderr: stderr, Version: version, line: line, out: out, arguments: map[*cobra.Command][]Values{}}
+	return &Env{
+		Stdin:     stdin,
+		Stdout:    out,
+		Stderr:    stderr,
+		Version:   version,
+		line:      line,
+		out:       out,
+		arguments: map[*cobra.Command][]Values{},
+	}
 }
 
 // RawStdout returns stdout without the record of its errors, for a protocol whose client may close it first.

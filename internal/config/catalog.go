@@ -48,8 +48,8 @@ type API struct {
 	Directs bool
 }
 
-// catalogs reads the entries of catalog: files or directories of static catalogs, and APIs.
-func (d *draft) catalogs(s setting) error {
+// readCatalogs reads the entries of catalog: files or directories of static catalogs, and APIs.
+func readCatalogs(d *draft, s setting) error {
 	seq, ok := s.node.(*ast.SequenceNode)
 	if !ok {
 		return fault.New(fault.Invalid, "%s: catalog must be a list of files", s.from)
@@ -60,7 +60,7 @@ func (d *draft) catalogs(s setting) error {
 	}
 	for _, v := range seq.Values {
 		if len(section.Members(v)) > 0 && entry != nil {
-			if err := d.api(s, v, entry()); err != nil {
+			if err := readAPI(d, s, v, entry()); err != nil {
 				return err
 			}
 			continue
@@ -74,8 +74,8 @@ func (d *draft) catalogs(s setting) error {
 	return nil
 }
 
-// api reads an entry of catalog that is a mapping, and adds it as a server.
-func (d *draft) api(s setting, n ast.Node, to CatalogEntry) error {
+// readAPI reads an entry of catalog that is a mapping, and adds it as a server.
+func readAPI(d *draft, s setting, n ast.Node, to CatalogEntry) error {
 	from := s.source(d.dirs.home)
 	at := fmt.Sprintf("%s line %d", from.File, section.Members(n)[0].Key.GetToken().Position.Line)
 	if err := section.Set(to, s.key, n, from); err != nil {

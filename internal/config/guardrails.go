@@ -57,7 +57,7 @@ var guardrailKeys = map[string]key{
 	"guardrails.pii_detection":      {read: private, project: protect},
 	"guardrails.tokenization":       {read: private, project: protect},
 	"guardrails.rate_limiting": {
-		read: func(d *draft, s setting) error { return d.rate(s) },
+		read: func(d *draft, s setting) error { return rate(&d.Guardrails.Check.PerMinute, s) },
 		project: func(c, p *Config, _ setting) bool {
 			return atMost(&c.Guardrails.Check.PerMinute, math.MaxInt, p.Guardrails.Check.PerMinute)
 		},
@@ -65,7 +65,7 @@ var guardrailKeys = map[string]key{
 	"guardrails.allowed_networks": {read: networks, structured: true, project: done}, // the list is empty
 	"guardrails.blocked_patterns": {
 		read: func(d *draft, s setting) error {
-			return d.blocked(&d.Guardrails.Check.Patterns, s, "a regular expression")
+			return blocked(d, &d.Guardrails.Check.Patterns, s, "a regular expression")
 		},
 		structured: true,
 		project: func(c, p *Config, _ setting) bool {
@@ -75,7 +75,7 @@ var guardrailKeys = map[string]key{
 	},
 	"guardrails.blocked_paths": {
 		read: func(d *draft, s setting) error {
-			return d.blocked(&d.Guardrails.Check.Paths, s, "a path, or a part of one")
+			return blocked(d, &d.Guardrails.Check.Paths, s, "a path, or a part of one")
 		},
 		structured: true,
 		project: func(c, p *Config, _ setting) bool {
@@ -84,7 +84,7 @@ var guardrailKeys = map[string]key{
 		},
 	},
 	"guardrails.hooks": {
-		read:       func(d *draft, s setting) error { return d.hooks(s) },
+		read:       hooks,
 		structured: true,
 		project: func(c, p *Config, _ setting) bool {
 			c.Guardrails.Check.Hooks = slices.Concat(c.Guardrails.Check.Hooks, p.Guardrails.Check.Hooks)
@@ -136,16 +136,16 @@ func (d *draft) consistent() error {
 }
 
 // rate reads the number of executions that a tenant may start per minute.
-func (d *draft) rate(s setting) error {
+func rate(to *int, s setting) error {
 	switch s.text {
 	case "true":
-		d.Guardrails.Check.PerMinute = ratePerMinute
+		*to = ratePerMinute
 		return nil
 	case "false":
-		d.Guardrails.Check.PerMinute = 0
+		*to = 0
 		return nil
 	}
-	if whole(&d.Guardrails.Check.PerMinute, s, 1, 100_000) != nil {
+	if whole(to, s, 1, 100_000) != nil {
 		return wrong(s, "true, false or a number of executions per minute")
 	}
 	return nil
@@ -161,7 +161,7 @@ func networks(_ *draft, s setting) error {
 }
 
 // blocked reads patterns that code and arguments must not contain.
-func (d *draft) blocked(to *[]string, s setting, what string) error {
+func blocked(d *draft, to *[]string, s setting, what string) error {
 	if err := names(to, s, what); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (d *draft) blocked(to *[]string, s setting, what string) error {
 	return nil
 }
 
-func (d *draft) hooks(s setting) error {
+func hooks(d *draft, s setting) error {
 	if err := s.entries(&d.Guardrails.Check.Hooks, d); err != nil {
 		return err
 	}

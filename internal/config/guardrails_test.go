@@ -37,7 +37,12 @@ guardrails:
 		t.Fatal(err)
 	}
 	want := config.Guardrails{Loading: true, MaxOutput: 3000, Check: guardrail.Config{
-		Strict: true, PerMinute: 30, MaxCode: 1000, MaxVars: 2000, Patterns: []string{`\bos\.system\b`}, Paths: []string{"/etc", "*.pem"},
+		Strict:    true,
+		PerMinute: 30,
+		MaxCode:   1000,
+		MaxVars:   2000,
+		Patterns:  []string{`\bos\.system\b`},
+		Paths:     []string{"/etc", "*.pem"},
 		Hooks: []guardrail.HookConfig{
 			{On: guardrail.BeforeCall, Tool: "crm.*", Command: []string{filepath.Join(dir, "work", "check.sh"), "-v"}, Timeout: 2 * time.Second},
 			{On: guardrail.AfterCode, Command: []string{"scan"}},

@@ -41,18 +41,12 @@ func (h HTTP) Authenticated() bool { return len(h.Tokens) > 0 || h.manyTenants()
 // manyTenants reports whether requests may be of tenants that the configuration does not name.
 func (h HTTP) manyTenants() bool { return h.Keys || h.OIDC.Issuer != "" || h.TLS.ClientCA != "" }
 
-// completeOIDC rejects an incomplete configuration of a provider, and sets the audience.
-func (d *draft) completeOIDC() error {
-	o := &d.HTTP.OIDC
+// complete rejects an incomplete configuration of a provider, and sets the audience.
+func (o *OIDC) complete(given givenKeys) error {
 	if *o == (OIDC{}) {
 		return nil
 	}
-	at := "http.oidc"
-	for key, s := range d.given {
-		if strings.HasPrefix(key, "http.oidc.") {
-			at = s.from + ": http.oidc"
-		}
-	}
+	at, _ := given.section("http.oidc")
 	if o.Issuer == "" {
 		return fault.New(fault.Invalid, "%s has no issuer", at).WithHint("set http.oidc.issuer to the URL of the OpenID provider")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
@@ -80,7 +81,7 @@ var generalKeys = map[string]key{
 			return true
 		},
 	},
-	"servers": {read: func(d *draft, s setting) error { return d.servers(s) }, structured: true, project: done},
+	"servers": {read: readServers, structured: true, project: done},
 	"approvals.via": {
 		read: func(d *draft, s setting) error { return via(&d.Approvals.Via, s) },
 		project: func(c, p *Config, _ setting) bool {
@@ -98,8 +99,8 @@ var generalKeys = map[string]key{
 	},
 	"tiers":    {read: groups, structured: true},
 	"tenants":  {read: groups, structured: true},
-	"subsets":  {read: func(d *draft, s setting) error { return d.subsets(s) }, structured: true},
-	"catalog":  {read: func(d *draft, s setting) error { return d.catalogs(s) }, structured: true, project: done},
+	"subsets":  {read: readSubsets, structured: true},
+	"catalog":  {read: readCatalogs, structured: true, project: done},
 	"log.file": {read: func(d *draft, s setting) error { return directory(&d.Log.File, d, s) }, project: done},
 }
 
@@ -108,7 +109,7 @@ var families = map[string]family{
 	"http.tokens": {read: tokenOf},
 	"pii.keys":    {read: hinted, project: func(string) merge { return done }},
 	"pii.ttl": {read: kept, project: func(name string) merge {
-		return func(c, p *Config, _ setting) bool { return c.keptAtMost(name, p) }
+		return func(c, p *Config, _ setting) bool { return c.PII.keptAtMost(name, &p.PII) }
 	}},
 	"telemetry.traces.headers": {read: func(d *draft, s setting, name string) error {
 		return header(&d.Telemetry.Traces.Headers, d, s, name)
@@ -163,10 +164,10 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.checkPackageLayer(); err != nil {
 		return nil, err
 	}
-	if err := d.completeOIDC(); err != nil {
+	if err := d.HTTP.OIDC.complete(d.given); err != nil {
 		return nil, err
 	}
-	if err := d.completeTLS(); err != nil {
+	if err := d.HTTP.checkTLS(d.given); err != nil {
 		return nil, err
 	}
 	c := &d.Config
@@ -182,13 +183,13 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.consistent(); err != nil {
 		return nil, err
 	}
-	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
+	if err := d.given.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
 		return nil, err
 	}
-	if err := d.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", c.Limits.MemoryMB > c.Limits.WithDefaults().MaxMemoryMB); err != nil {
+	if err := d.given.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", c.Limits.MemoryMB > c.Limits.WithDefaults().MaxMemoryMB); err != nil {
 		return nil, err
 	}
-	if err := d.enoughMemory(); err != nil {
+	if err := d.given.enoughMemory(c.Limits); err != nil {
 		return nil, err
 	}
 	c.Limits = c.Limits.WithDefaults()
@@ -206,11 +207,11 @@ func (d *draft) finish() (*Config, error) {
 }
 
 // enoughMemory rejects limits that are too low for Python to start.
-func (d *draft) enoughMemory() error {
-	least := d.Limits.WithDefaults().MinMemoryMB
-	for key, v := range map[string]int{"sandbox.memory_mb": d.Limits.MemoryMB, "sandbox.max_memory_mb": d.Limits.MaxMemoryMB} {
+func (g givenKeys) enoughMemory(l execution.Limits) error {
+	least := l.WithDefaults().MinMemoryMB
+	for key, v := range map[string]int{"sandbox.memory_mb": l.MemoryMB, "sandbox.max_memory_mb": l.MaxMemoryMB} {
 		if v != 0 && v < least {
-			return wrong(d.given[key], "at least %d, which Python needs to start", least)
+			return wrong(g[key], "at least %d, which Python needs to start", least)
 		}
 	}
 	return nil
@@ -218,11 +219,11 @@ func (d *draft) enoughMemory() error {
 
 // atMost rejects a configured default above its maximum. A default that is above only
 // because the maximum was lowered follows the maximum.
-func (d *draft) atMost(key, highest string, above bool) error {
+func (g givenKeys) atMost(key, highest string, above bool) error {
 	if !above {
 		return nil
 	}
-	return wrong(d.given[key], "at most %s", highest)
+	return wrong(g[key], "at most %s", highest)
 }
 
 func nearestOf[V any](key string, keys map[string]V) string {

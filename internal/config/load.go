@@ -30,7 +30,7 @@ func Load(src Sources) (*Config, error) {
 	env := environment(src.Environ)
 	l := &loader{src: src, table: newTable(src.Features), env: env, dotenv: map[string]string{}}
 	l.collect()
-	d := draft{dirs: directories(env), env: maps.Clone(l.dotenv), given: make(map[string]setting)}
+	d := draft{dirs: directories(env), env: maps.Clone(l.dotenv), given: givenKeys{}}
 	maps.Copy(d.env, env)
 	section.SetDefaults(&d.Config)
 	d.Features = newFeatures(l.table).withDefaults()
@@ -50,7 +50,7 @@ func Load(src Sources) (*Config, error) {
 	if err := d.Features.complete(Given{&d, env, l.dotenv}); err != nil {
 		return nil, err
 	}
-	d.variables(own, l.warn)
+	telemetryVariables(&d.Telemetry, d.given, own, l.warn)
 	c, err := d.finish()
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func Load(src Sources) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.readTenants(c, raw, project); err != nil {
+	if err := readTenants(d.given, c, raw, project); err != nil {
 		return nil, err
 	}
 	if err := c.addNetwork(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -44,27 +43,4 @@ func atMost[T cmp.Ordered](to *T, usual, limit T) bool {
 func never(to *bool, on bool) bool {
 	*to = *to && on
 	return *to == on
-}
-
-// keptAtMost shortens the lifetime of values of a type.
-func (c *Config) keptAtMost(name string, p *Config) bool {
-	t := detect.Type(name)
-	if name == "default" {
-		t = ""
-	}
-	now, own := c.PII.TTL[t]
-	if !own {
-		now = c.PII.TTL[""]
-	}
-	if !atMost(&now, forever, p.PII.TTL[t]) {
-		return false
-	}
-	if now == forever {
-		now = 0
-	}
-	if c.PII.TTL == nil {
-		c.PII.TTL = map[detect.Type]time.Duration{}
-	}
-	c.PII.TTL[t] = now
-	return true
 }

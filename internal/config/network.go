@@ -14,12 +14,12 @@ import (
 
 // networkKeys are the keys of requests.
 var networkKeys = map[string]key{
-	"network.allow":                {read: func(d *draft, s setting) error { return d.allowNetwork(s) }, structured: true, tenant: true},
-	"sandbox.allow_network_access": {read: func(d *draft, s setting) error { return d.allowAnyNetwork(s) }, structured: true},
+	"network.allow":                {read: allowNetwork, structured: true, tenant: true},
+	"sandbox.allow_network_access": {read: allowAnyNetwork, structured: true},
 }
 
 // allowNetwork reads the rules of requests. An empty list allows none.
-func (d *draft) allowNetwork(s setting) error {
+func allowNetwork(d *draft, s setting) error {
 	if seq, ok := s.node.(*ast.SequenceNode); ok {
 		for _, n := range seq.Values {
 			if host, ok := n.(*ast.StringNode); ok {
@@ -43,7 +43,7 @@ func (d *draft) allowNetwork(s setting) error {
 
 // allowAnyNetwork reads a key of the seed systems: true allows every public host, a list its
 // hosts. It has no effect together with network.allow.
-func (d *draft) allowAnyNetwork(s setting) error {
+func allowAnyNetwork(d *draft, s setting) error {
 	hosts, all := []string{}, false
 	if err := truth(&all, s.node); err != nil && patterns(&hosts, s.node) != nil {
 		return fault.New(fault.Invalid, "%s: %s must be false, true or a list of hosts", s.from, s.key)
@@ -106,6 +106,13 @@ func (c *Config) addNetwork() error {
 		rules = &network.Rules{}
 		c.Allow = c.Allow.Without(network.ServerName)
 	}
-	c.Servers = append(c.Servers, Server{Name: network.ServerName, Category: "web", Network: rules, Trusted: true, Timeout: 5 * time.Minute, Concurrency: 64})
+	c.Servers = append(c.Servers, Server{
+		Name:        network.ServerName,
+		Category:    "web",
+		Network:     rules,
+		Trusted:     true,
+		Timeout:     5 * time.Minute,
+		Concurrency: 64,
+	})
 	return nil
 }

@@ -51,7 +51,9 @@ func (c *Config) PackageLayersInUse() []string {
 // layerKeys are the keys of a package layer, and of the default one in sandbox.
 var layerKeys = map[string]key{
 	"packages": {
-		read:       func(d *draft, s setting) error { return d.wanted(s) },
+		read: func(d *draft, s setting) error {
+			return names(&d.Packages.Requirements, s, "a requirement, such as pandas or numpy==2.3.*")
+		},
 		structured: true,
 		fixed:      func(c *Config) any { return &c.Packages.Requirements },
 	},
@@ -64,14 +66,14 @@ var layerKeys = map[string]key{
 		fixed: func(c *Config) any { return &c.Packages.WheelDir },
 	},
 	"preload": {
-		read:       func(d *draft, s setting) error { return d.preload(s) },
+		read:       func(d *draft, s setting) error { return preload(&d.Preload, s) },
 		structured: true,
 		fixed:      func(c *Config) any { return &c.Preload },
 	},
 }
 
-// packageLayers reads the named package layers.
-func (d *draft) packageLayers(s setting) error {
+// readPackageLayers reads the named package layers.
+func readPackageLayers(d *draft, s setting) error {
 	if err := groups(d, s); err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (d *draft) packageLayers(s setting) error {
 		if f.err != nil {
 			return f.err
 		}
-		layer, err := d.packageLayer(s.key+"."+name, f.list)
+		layer, err := readPackageLayer(d.dirs, s.key+"."+name, f.list)
 		if err != nil {
 			return err
 		}
@@ -102,9 +104,9 @@ func (d *draft) packageLayers(s setting) error {
 	return nil
 }
 
-// packageLayer reads the settings of a layer, whose key is at.
-func (d *draft) packageLayer(at string, settings []setting) (PackageLayer, error) {
-	one := draft{dirs: d.dirs}
+// readPackageLayer reads the settings of a layer, whose key is at.
+func readPackageLayer(of dirs, at string, settings []setting) (PackageLayer, error) {
+	one := draft{dirs: of}
 	for _, s := range settings {
 		leaf := s.key
 		s.key = at + "." + leaf

@@ -25,18 +25,14 @@ func names(to *[]string, s setting, what string) error {
 	return nil
 }
 
-func (d *draft) wanted(s setting) error {
-	return names(&d.Packages.Requirements, s, "a requirement, such as pandas or numpy==2.3.*")
-}
-
 var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 
-func (d *draft) preload(s setting) error {
+func preload(to *[]string, s setting) error {
 	const what = "the name of a module, such as pandas or matplotlib.pyplot"
-	if err := names(&d.Preload, s, what); err != nil {
+	if err := names(to, s, what); err != nil {
 		return err
 	}
-	for _, name := range d.Preload {
+	for _, name := range *to {
 		if !moduleName.MatchString(name) {
 			return fault.New(fault.Invalid, "%s: %s contains %.60q; each item must be %s", s.from, s.key, name, what)
 		}

@@ -72,6 +72,29 @@ func (p *PII) check() error {
 	return err
 }
 
+// keptAtMost shortens the lifetime of values of a type.
+func (p *PII) keptAtMost(name string, limit *PII) bool {
+	t := detect.Type(name)
+	if name == "default" {
+		t = ""
+	}
+	now, own := p.TTL[t]
+	if !own {
+		now = p.TTL[""]
+	}
+	if !atMost(&now, forever, limit.TTL[t]) {
+		return false
+	}
+	if now == forever {
+		now = 0
+	}
+	if p.TTL == nil {
+		p.TTL = map[detect.Type]time.Duration{}
+	}
+	p.TTL[t] = now
+	return true
+}
+
 func meant(near []string) string {
 	if len(near) == 0 {
 		return ""

@@ -56,7 +56,8 @@ func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string
 	}
 	if own := tableOf(c).profile; (c.Profile == own) != (running.Profile == own) {
 		differ = append(differ, "profile")
-		c.setProfile(running.Profile)
+		c.Profile = running.Profile
+		c.Tenants.setProfile(running.Profile)
 	}
 	// Clients of a daemon without authentication have no token.
 	if !authenticated && c.HTTP.Authenticated() {
@@ -81,15 +82,14 @@ func sectionOf(key string, all map[string]any) string {
 	return key
 }
 
-// setProfile replaces the profile of the daemon, which tiers and tenants without another one share.
-func (c *Config) setProfile(profile string) {
-	c.Profile = profile
-	if c.Tenants == nil {
+// setProfile replaces the profile of tiers and tenants without another one: that of the daemon.
+func (t *Tenants) setProfile(profile string) {
+	if t == nil {
 		return
 	}
-	c.Tenants.raw.Profile = profile
-	for _, one := range c.Tenants.tiers {
-		if of, err := c.Tenants.apply(&one.block); err == nil { // Load has applied it
+	t.raw.Profile = profile
+	for _, one := range t.tiers {
+		if of, err := t.apply(&one.block); err == nil { // Load has applied it
 			one.config = of
 		}
 	}

@@ -37,7 +37,7 @@ var sandboxKeys = map[string]key{
 	"sandbox.requirements":   layerKeys["requirements"],
 	"sandbox.wheels":         layerKeys["wheels"],
 	"sandbox.preload":        layerKeys["preload"],
-	"sandbox.package_layers": {read: func(d *draft, s setting) error { return d.packageLayers(s) }, structured: true},
+	"sandbox.package_layers": {read: readPackageLayers, structured: true},
 	"sandbox.queue": {
 		read: func(d *draft, s setting) error { return queue(d, s) },
 		project: func(c, p *Config, _ setting) bool {

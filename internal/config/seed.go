@@ -170,8 +170,8 @@ func ofSeed(s setting, kinds []Sandbox) setting {
 	return s
 }
 
-// replaced adds one warning for the settings of a server of microsandbox.
-func (c *Config) replaced(unused []string) {
+// warnReplaced adds one warning for the settings of a server of microsandbox.
+func warnReplaced(c *Config, unused []string) {
 	if len(unused) == 0 {
 		return
 	}

@@ -107,8 +107,8 @@ var serverKeys = map[string]serverKey{
 	"description":      nil,
 }
 
-// servers reads the entries of servers.
-func (d *draft) servers(s setting) error {
+// readServers reads the entries of servers.
+func readServers(d *draft, s setting) error {
 	entries, err := named(s)
 	if err != nil {
 		return err

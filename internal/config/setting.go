@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
@@ -22,10 +24,23 @@ type setting struct {
 type draft struct {
 	Config
 	dirs  dirs
-	env   map[string]string  // and variables of .env
-	given map[string]setting // the effective setting of each key
+	env   map[string]string // and variables of .env
+	given givenKeys         // the effective setting of each key
 
 	anyNetwork *network.Rules // of allow_network_access
+}
+
+// givenKeys has the effective setting of each key that is given.
+type givenKeys map[string]setting
+
+// section returns a section as messages name it, with the place of one of its keys, and whether it has any.
+func (g givenKeys) section(name string) (at string, given bool) {
+	for key, s := range g {
+		if strings.HasPrefix(key, name+".") {
+			return s.from + ": " + name, true
+		}
+	}
+	return name, false
 }
 
 // key is one key of the configuration. docs/configuration.md documents it.

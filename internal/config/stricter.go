@@ -21,28 +21,35 @@ func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) erro
 	}
 	c.Untrusted = untrusted(files)
 	if !slices.ContainsFunc(files, func(f ProjectFile) bool { return f.State == Trusted }) {
-		c.replaced(own.msb)
+		warnReplaced(c, own.msb)
 		return nothing, nil
 	}
-	l := &loader{src: own.src, table: own.table, env: own.env, dotenv: map[string]string{}, dir: own.src.Dir, project: true}
+	l := &loader{
+		src:     own.src,
+		table:   own.table,
+		env:     own.env,
+		dotenv:  map[string]string{},
+		dir:     own.src.Dir,
+		project: true,
+	}
 	l.readProject(files)
 	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
 	p.Features = newFeatures(own.table)
 	if err := p.applyAll(l.only(c.Warn)); err != nil {
 		return nil, err
 	}
-	if err := p.enoughMemory(); err != nil {
+	if err := p.given.enoughMemory(p.Limits); err != nil {
 		return nil, err
 	}
 	c.Files = append(c.Files, l.files...)
 	c.Warnings = append(append(c.Warnings, l.warnings...), p.Warnings...)
-	c.replaced(append(own.msb, l.msb...))
+	warnReplaced(c, append(own.msb, l.msb...))
 	c.tighten(l, &p)
 	for key, s := range p.given {
 		user.given["project."+key] = s
 	}
 	c.Limits = c.Limits.WithDefaults()
-	c.addDotenv(own, l)
+	c.Lookup = withDotenv(c.Lookup, references(own.settings), l.dotenv)
 	return func(t *Config) error { return t.tightenTenant(&p) }, c.PII.check()
 }
 
@@ -50,8 +57,8 @@ func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) erro
 // warnings would repeat those of the daemon's.
 func (c *Config) tightenTenant(p *draft) error {
 	warnings := c.Warnings
-	c.addTypes(&p.PII)
-	c.addFlows(p)
+	c.PII.addTypes(&p.PII, c.Warn)
+	c.PII.addFlows(&p.PII)
 	for key, s := range p.given {
 		if merge := tableOf(c).merge(key); merge != nil {
 			merge(c, &p.Config, s)
@@ -76,29 +83,28 @@ func (l *loader) only(warn func(string)) *loader {
 	return &may
 }
 
-// addDotenv makes the variables of the project's .env available, except those that the
+// withDotenv returns a lookup that finds the variables of the project's .env too, except those that the
 // user's own configuration refers to.
-func (c *Config) addDotenv(own, project *loader) {
-	lookup, ours := c.Lookup, references(own.settings)
-	c.Lookup = func(name string) (string, bool) {
+func withDotenv(lookup func(string) (string, bool), ours map[string]bool, dotenv map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
 		if v, ok := lookup(name); ok || ours[name] {
 			return v, ok
 		}
-		v, ok := project.dotenv[name]
+		v, ok := dotenv[name]
 		return v, ok
 	}
 }
 
 // tighten merges the settings of a project.
 func (c *Config) tighten(l *loader, p *draft) {
-	c.addServers(p.Servers)
+	addServers(c, p.Servers)
 	c.Catalogs = append(c.Catalogs, p.Catalogs...)
 	c.Project.Reads, c.Project.Variables = slices.Clone(p.Catalogs), l.dotenv
 	for _, h := range p.Guardrails.Check.Hooks {
 		c.Project.Hooks = append(c.Project.Hooks, h.Command)
 	}
-	c.addTypes(&p.PII)
-	c.addFlows(p)
+	c.PII.addTypes(&p.PII, c.Warn)
+	c.PII.addFlows(&p.PII)
 	if len(p.Policy.Rules)+len(p.Policy.Budgets) > 0 || p.Policy.Default != "" {
 		c.Policy.Project = &p.Policy
 	}
@@ -138,7 +144,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 
 // addServers adds the servers of a project. They cannot replace a server of the user or
 // its module, and their annotations are not trusted.
-func (c *Config) addServers(more []Server) {
+func addServers(c *Config, more []Server) {
 	taken := map[string]bool{}
 	module := func(name string) string { return tool.ModuleNames([]string{name})[name] }
 	for _, s := range c.Servers {
@@ -168,12 +174,12 @@ func (c *Config) addServers(more []Server) {
 // value with another type would be subject to other flows. A flow of the user that
 // denies some types denies the project's types too, and their lifetime is the shortest
 // of all types.
-func (c *Config) addTypes(p *PII) {
-	known := c.PII.Types()
+func (p *PII) addTypes(project *PII, warn func(string)) {
+	known := p.Types()
 	var added []detect.Type
 	mine := func(t detect.Type, what string) bool {
 		if slices.Contains(known, string(t)) {
-			c.Warn(what + " of the project has no effect: the type " + string(t) + " exists already; use another type")
+			warn(what + " of the project has no effect: the type " + string(t) + " exists already; use another type")
 			return false
 		}
 		if !slices.Contains(added, t) {
@@ -181,56 +187,56 @@ func (c *Config) addTypes(p *PII) {
 		}
 		return true
 	}
-	for _, one := range p.Scan.Patterns {
+	for _, one := range project.Scan.Patterns {
 		if mine(one.Type, "a pattern") {
-			c.PII.Scan.Patterns = append(c.PII.Scan.Patterns, one)
+			p.Scan.Patterns = append(p.Scan.Patterns, one)
 		}
 	}
 	keys := map[string]detect.Type{}
-	for name, t := range p.Scan.Keys {
-		if _, had := c.PII.Scan.Keys[name]; had {
-			c.Warn("pii.keys." + name + " of the project has no effect: your own configuration sets it")
+	for name, t := range project.Scan.Keys {
+		if _, had := p.Scan.Keys[name]; had {
+			warn("pii.keys." + name + " of the project has no effect: your own configuration sets it")
 		} else if mine(t, "pii.keys."+name) {
 			keys[name] = t
 		}
 	}
-	for name, t := range c.PII.Scan.Keys {
+	for name, t := range p.Scan.Keys {
 		keys[name] = t
 	}
 	if len(keys) > 0 {
-		c.PII.Scan.Keys = keys
+		p.Scan.Keys = keys
 	}
-	flows := slices.Clone(c.PII.Flows)
+	flows := slices.Clone(p.Flows)
 	for i, f := range flows {
 		if f.Decision == redact.Deny && len(f.Types) > 0 {
 			flows[i].Types = append(slices.Clone(f.Types), added...)
 		}
 	}
-	c.PII.Flows = flows
+	p.Flows = flows
 	shortest := time.Duration(0)
-	for _, ttl := range c.PII.TTL {
+	for _, ttl := range p.TTL {
 		if ttl > 0 && (shortest == 0 || ttl < shortest) {
 			shortest = ttl
 		}
 	}
 	for _, t := range added {
 		if shortest > 0 {
-			c.PII.TTL[t] = shortest
+			p.TTL[t] = shortest
 		}
 	}
 }
 
 // addFlows adds the mode and the flows of a project. A value is sent only where both the
 // user's and the project's mode and flows allow it.
-func (c *Config) addFlows(p *draft) {
+func (p *PII) addFlows(project *PII) {
 	strict := string(redact.Strict)
 	all := redact.Flow{Decision: redact.Allow}
-	flows := p.PII.Flows
+	flows := project.Flows
 	switch {
-	case p.PII.Mode == strict && c.PII.Mode != strict && len(flows) > 0:
-		c.PII.Flows = append(slices.Clone(c.PII.Flows), all)
-	case p.PII.Mode != strict && len(flows) > 0:
+	case project.Mode == strict && p.Mode != strict && len(flows) > 0:
+		p.Flows = append(slices.Clone(p.Flows), all)
+	case project.Mode != strict && len(flows) > 0:
 		flows = append(slices.Clone(flows), all)
 	}
-	c.PII.Project = flows
+	p.Project = flows
 }

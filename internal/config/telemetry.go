@@ -89,25 +89,25 @@ func header(to *map[string]string, d *draft, s setting, name string) error {
 	return nil
 }
 
-// variables applies the standard OpenTelemetry variables; keys of the configuration win.
+// telemetryVariables applies the standard OpenTelemetry variables; keys of the configuration win.
 // The SDK itself reads variables about exporting, such as OTEL_EXPORTER_OTLP_TIMEOUT
 // and OTEL_TRACES_SAMPLER. The variables may be set for a parent process, so an
 // unusable one is only a warning.
-func (d *draft) variables(lookup func(string) (string, bool), warn func(string)) {
+func telemetryVariables(to *telemetry.Config, given givenKeys, lookup func(string) (string, bool), warn func(string)) {
 	of := func(name string) string { v, _ := lookup(name); return v }
 	if strings.EqualFold(of("OTEL_SDK_DISABLED"), "true") {
-		d.Telemetry = telemetry.Config{}
+		*to = telemetry.Config{}
 		return
 	}
 	for _, signal := range []struct {
 		name, path, key string
 		to              *string
 	}{
-		{"TRACES", "v1/traces", "telemetry.traces.endpoint", &d.Telemetry.Traces.Endpoint},
-		{"METRICS", "v1/metrics", "telemetry.metrics.endpoint", &d.Telemetry.Metrics.Endpoint},
+		{"TRACES", "v1/traces", "telemetry.traces.endpoint", &to.Traces.Endpoint},
+		{"METRICS", "v1/metrics", "telemetry.metrics.endpoint", &to.Metrics.Endpoint},
 	} {
 		exporter := of("OTEL_" + signal.name + "_EXPORTER")
-		if _, ours := d.given[signal.key]; ours || exporter == "none" {
+		if _, ours := given[signal.key]; ours || exporter == "none" {
 			continue
 		}
 		if exporter == telemetry.Console && signal.name == "TRACES" {

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -168,7 +169,7 @@ func (t *Tenants) check(blocks ...*block) error {
 	if err := d.checkPackageLayer(); err != nil {
 		return err
 	}
-	return d.checkLimits()
+	return d.given.checkLimits(d.Limits)
 }
 
 // apply returns the configuration for a tenant with the settings of some blocks, of which
@@ -220,14 +221,14 @@ func (t *Tenants) merge(blocks ...*block) (*draft, error) {
 }
 
 // checkLimits rejects limits of a tenant that are out of range.
-func (d *draft) checkLimits() error {
-	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", d.given["sandbox.timeout"].from != "" && d.Limits.Timeout > d.Limits.MaxTimeout); err != nil {
+func (g givenKeys) checkLimits(l execution.Limits) error {
+	if err := g.atMost("sandbox.timeout", "sandbox.max_timeout", g["sandbox.timeout"].from != "" && l.Timeout > l.MaxTimeout); err != nil {
 		return err
 	}
-	if err := d.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", d.given["sandbox.memory_mb"].from != "" && d.Limits.MemoryMB > d.Limits.MaxMemoryMB); err != nil {
+	if err := g.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", g["sandbox.memory_mb"].from != "" && l.MemoryMB > l.MaxMemoryMB); err != nil {
 		return err
 	}
-	return d.enoughMemory()
+	return g.enoughMemory(l)
 }
 
 // groups checks the form of tiers and tenants. They are read when all other keys are.
@@ -265,9 +266,9 @@ var subsetKeys = parsers[block]{
 	"tools":   func(b *block, n ast.Node) error { return patterns(&b.tools, n) },
 }
 
-// subsets reads the named subsets of the servers: a list of servers, or a mapping with servers
+// readSubsets reads the named subsets of the servers: a list of servers, or a mapping with servers
 // and tools.
-func (d *draft) subsets(s setting) error {
+func readSubsets(d *draft, s setting) error {
 	if err := groups(d, s); err != nil {
 		return err
 	}

@@ -15,17 +15,17 @@ import (
 
 // readTenants reads the sections tiers and tenants into c. raw is c without the settings of a
 // project, and project applies these.
-func (d *draft) readTenants(c *Config, raw Config, project func(*Config) error) error {
-	if d.given["tiers"].node == nil && d.given["tenants"].node == nil {
+func readTenants(given givenKeys, c *Config, raw Config, project func(*Config) error) error {
+	if given["tiers"].node == nil && given["tenants"].node == nil {
 		return nil
 	}
 	t := &Tenants{raw: raw, own: map[tenant.ID]*block{}, project: project, combined: map[combination]*Config{}}
-	t.network = raw.Network != nil || mentionsNetwork(d.given["tiers"], d.given["tenants"])
+	t.network = raw.Network != nil || mentionsNetwork(given["tiers"], given["tenants"])
 	c.Tenants = t
-	if err := t.readTiers(d.given["tiers"]); err != nil {
+	if err := t.readTiers(given["tiers"]); err != nil {
 		return err
 	}
-	return t.readOwn(d.given["tenants"])
+	return t.readOwn(given["tenants"])
 }
 
 func (t *Tenants) readTiers(s setting) error {

@@ -3,7 +3,6 @@ package config
 import (
 	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -88,15 +87,10 @@ func scopes(to *[]access.Scope, s setting) error {
 	return nil
 }
 
-// completeTLS rejects an incomplete configuration of TLS.
-func (d *draft) completeTLS() error {
-	t, at := d.HTTP.TLS, "http.tls"
-	given := false
-	for key, s := range d.given {
-		if strings.HasPrefix(key, "http.tls.") {
-			at, given = s.from+": http.tls", true
-		}
-	}
+// checkTLS rejects an incomplete configuration of TLS.
+func (h HTTP) checkTLS(keys givenKeys) error {
+	t := h.TLS
+	at, given := keys.section("http.tls")
 	client := t.ClientField != "" || t.ClientPattern != nil || t.ClientScopes != nil || t.ClientOptional
 	switch {
 	case !given:
@@ -114,7 +108,7 @@ func (d *draft) completeTLS() error {
 	case t.ClientCA != "" && t.ClientField == "":
 		return fault.New(fault.Invalid, "%s has a client_ca and no client_field", at).
 			WithHint("set http.tls.client_field to the field that contains the customer uid: subject.cn, san.email, san.uri or san.dns")
-	case t.ClientOptional && len(d.HTTP.Tokens) == 0 && !d.HTTP.Keys && d.HTTP.OIDC.Issuer == "":
+	case t.ClientOptional && len(h.Tokens) == 0 && !h.Keys && h.OIDC.Issuer == "":
 		return fault.New(fault.Invalid, "%s has client_optional, but no token could identify a client without a certificate", at).
 			WithHint("remove client_optional, or set http.tokens, http.api_keys or http.oidc")
 	}

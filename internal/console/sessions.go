@@ -137,7 +137,15 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *sessions) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: value, Path: Path, MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name:     cookieName(r),
+		Value:    value,
+		Path:     Path,
+		MaxAge:   age,
+		HttpOnly: true,
+		Secure:   r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // chain returns the certificates of the caller.

@@ -70,8 +70,16 @@ func (l *accessLog) reopen() error {
 
 func (l *accessLog) add(a wire.Access) {
 	line := accessLine{
-		Time: time.Now().UTC(), Tenant: a.Caller, Remote: a.Remote, Method: a.Method, Tool: a.Tool, Subset: a.Subset,
-		Status: "ok", Code: a.Code, BytesIn: a.BytesIn, Duration: float64(a.Duration.Microseconds()) / 1000,
+		Time:     time.Now().UTC(),
+		Tenant:   a.Caller,
+		Remote:   a.Remote,
+		Method:   a.Method,
+		Tool:     a.Tool,
+		Subset:   a.Subset,
+		Status:   "ok",
+		Code:     a.Code,
+		BytesIn:  a.BytesIn,
+		Duration: float64(a.Duration.Microseconds()) / 1000,
 	}
 	switch {
 	case a.Code != 0:

@@ -15,7 +15,14 @@ func (d builder) newBackground() *background.Scheduler {
 	if running == 0 { // interactive executions have at least as many slots
 		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
 	}
-	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.parts.solve(), Compile: d.parts.workflows().Compile}, Running: running, Before: d.parts.before, Log: d.log.Logger})
+	return background.New(background.Config{
+		Homes:   d.Tenants,
+		Runner:  d.Runner,
+		Writers: background.Writers{Solve: d.parts.solve(), Compile: d.parts.workflows().Compile},
+		Running: running,
+		Before:  d.parts.before,
+		Log:     d.log.Logger,
+	})
 }
 
 // DescribeBackground returns the state of a background execution, for the person.

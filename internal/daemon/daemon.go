@@ -16,7 +16,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -34,7 +33,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -92,7 +90,7 @@ type Daemon struct {
 
 	reloading sync.Mutex // held by Reload
 	callers   *callers   // of HTTP, nil unless it is served; guarded by reloading
-	face      *wire.HTTP // likewise
+	mcp       *wire.HTTP // likewise
 	prepared  sync.Once  // of prepare
 
 	parts   parts // started features
@@ -156,7 +154,12 @@ func (d builder) build() (err error) {
 	hand := readHandwritten(d.cfg.ServersDir, log)
 	modules := newModules(d.cfg, hand, log)
 	d.data, err = openData(dataConfig{
-		Config: d.cfg, Live: &d.live, Modules: modules, Privacy: d.Privacy, Telemetry: d.metrics.Recorder, Log: log,
+		Config:    d.cfg,
+		Live:      &d.live,
+		Modules:   modules,
+		Privacy:   d.Privacy,
+		Telemetry: d.metrics.Recorder,
+		Log:       log,
 	})
 	if err != nil {
 		return err
@@ -209,12 +212,27 @@ func (d builder) openTools(modules *modules) (err error) {
 	if d.Meaning != nil {
 		d.closing.add(d.Meaning.Close)
 	}
-	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Modules: modules, Embeddings: d.Meaning, Failed: notifier(d).serverFailed, Quarantined: notifier(d).toolQuarantined, Log: d.log})
+	d.Servers, err = openServers(serversConfig{
+		Config:      d.cfg,
+		Data:        d.data,
+		Modules:     modules,
+		Embeddings:  d.Meaning,
+		Failed:      notifier(d).serverFailed,
+		Quarantined: notifier(d).toolQuarantined,
+		Log:         d.log,
+	})
 	if err != nil {
 		return err
 	}
 	d.closing.add(d.Servers.close)
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{
+		Catalog:     d.Servers.Catalog,
+		States:      d.Servers.states,
+		AwaitTools:  d.Servers.Know,
+		Embeddings:  d.Meaning,
+		Handwritten: d.Servers.functions,
+		Untrusted:   d.cfg.Untrusted,
+	})
 	d.calls = toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know,
 		Policy: d.Policy, Guard: d.guard, Audit: notifier(d).auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -227,7 +245,15 @@ func (d builder) openServer() error {
 	d.closing.add(d.metrics.closeScrape)
 	d.cfg.Admit.Limit = limits(d).concurrent
 	queue := admit.New(d.cfg.Admit)
-	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten, Infer: inferrer(d.Servers)}
+	tools := &execution.Tools{
+		Catalog:     d.Servers.Catalog,
+		Calls:       d.calls,
+		Find:        d.Find,
+		Servers:     d.Servers.Set,
+		ServersOf:   d.Servers.own.of,
+		HandWritten: d.Servers.handwritten,
+		Infer:       d.Servers.infer,
+	}
 	if err := d.newRunner(queue, tools); err != nil {
 		return err
 	}
@@ -246,19 +272,7 @@ func (d builder) openServer() error {
 		return err
 	}
 	d.closing.add(d.access.close)
-	d.server, err = mcpserver.New(mcpserver.Config{
-		Tools: d.parts.tools(), Globals: globals(d.cfg.Features), About: d.parts.about(), Exports: d.parts.exports(), Access: d.HTTP.reportAccess(), ConfigFile: d.cfg.ConfigFile,
-		Key: states, Audit: d.data.auditLater,
-		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
-		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
-		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
-		Version:   d.cfg.Version, Python: python.Version, Profile: builtin.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
-		Background: d.Background, KeepBackground: d.cfg.Background.Keep,
-		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: sandboxes(d).sandbox, Log: d.log.Logger,
-		Memory: d.memory,
-		Find:   d.Find, Servers: d.Servers.connected, Relay: d.parts.relay(d.cfg.Profile), Packages: sandboxes(d).packageNames(), Network: limits(d).networkHosts, Telemetry: d.metrics.Recorder,
-	})
-	if err != nil {
+	if d.server, err = mcpserver.New(mcpConfig(d, states)); err != nil {
 		return err
 	}
 	d.closing.add(d.server.Close)

@@ -60,9 +60,24 @@ func (d *data) open() (err error) {
 	}
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
-		Features: homeFeatures(cfg.Features),
-		Root:     cfg.DataDir, FirstUID: process.FirstUID, UIDs: uids, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(cfg.Tenant), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep, Learn: d.keepUses(),
-		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, RecordRefusal: cfg.Telemetry.Refused, Log: cfg.Log,
+		Features:       homeFeatures(cfg.Features),
+		Root:           cfg.DataDir,
+		FirstUID:       process.FirstUID,
+		UIDs:           uids,
+		Quota:          cfg.Workspace.Quota,
+		Results:        cfg.Workspace.Results,
+		Modules:        cfg.Modules.register(cfg.Tenant),
+		Settings:       d.homeSettings,
+		RecentCode:     cfg.RecentCode,
+		KeepBackground: cfg.Background.Keep,
+		Learn:          d.keepUses(),
+		Vault:          d.vault,
+		Redact:         d.redact,
+		Approvals:      d.approvals,
+		Process:        d.process,
+		RecordTokens:   cfg.Telemetry.Tokens,
+		RecordRefusal:  cfg.Telemetry.Refused,
+		Log:            cfg.Log,
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,18 +26,21 @@ type Failure struct {
 
 // failures is the directory with the last failure of each server, of any process. The file of a server is
 // removed when the server works again.
-type failures string
+type failures struct {
+	dir string
+	log *slog.Logger
+}
 
 // path returns the file of a server. A server whose command or address was changed has another one.
 func (d failures) path(server, identity string) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + identity))
-	return filepath.Join(string(d), hex.EncodeToString(sum[:12])+".json")
+	return filepath.Join(d.dir, hex.EncodeToString(sum[:12])+".json")
 }
 
 func (d failures) put(server, identity string, f Failure) error {
 	b, err := json.Marshal(f)
 	if err == nil {
-		err = os.MkdirAll(string(d), 0o700)
+		err = os.MkdirAll(d.dir, 0o700)
 	}
 	if err != nil {
 		return err
@@ -49,28 +53,28 @@ func (d failures) find(server, identity string) (f Failure, ok bool) {
 	return f, err == nil && json.Unmarshal(b, &f) == nil
 }
 
-// noteStart records whether a server could be started.
-func (v *servers) noteStart(s upstream.Server, wrong error) {
+// note records whether a server could be started.
+func (d failures) note(s upstream.Server, wrong error) {
 	var err error
 	if wrong == nil {
-		err = remove(v.failures.path(s.Name, s.Identity))
+		err = remove(d.path(s.Name, s.Identity))
 	} else {
-		err = v.failures.put(s.Name, s.Identity, Failure{time.Now().UTC().Truncate(time.Second), fault.Message(wrong), fault.Hint(wrong)})
+		err = d.put(s.Name, s.Identity, Failure{time.Now().UTC().Truncate(time.Second), fault.Message(wrong), fault.Hint(wrong)})
 	}
 	if err != nil {
-		v.log.Warn("the last failure of a server was not recorded", "server", s.Name, "error", err)
+		d.log.Warn("the last failure of a server was not recorded", "server", s.Name, "error", err)
 	}
 }
 
 // noteListing records whether the tools of a server could be listed.
 func (v *servers) noteListing(name string, wrong error) {
-	s, ok := v.configured(name)
+	s, ok := v.now.Load().server(name)
 	if !ok {
 		return
 	}
 	isFailed := func(s upstream.State) bool { return s.Name == name && s.State == upstream.Failed }
-	if wrong == nil || !slices.ContainsFunc(v.Set.States(), isFailed) { // otherwise noteStart has recorded it
-		v.noteStart(s, wrong)
+	if wrong == nil || !slices.ContainsFunc(v.Set.States(), isFailed) { // otherwise it was recorded at the start
+		v.failures.note(s, wrong)
 	}
 }
 
@@ -91,7 +95,7 @@ func (v *servers) states(id tenant.ID) []upstream.State {
 			all[i].State = upstream.Starting
 			continue
 		}
-		s, _ := v.configured(state.Name)
+		s, _ := v.now.Load().server(state.Name)
 		if f, ok := v.failures.find(s.Name, s.Identity); ok {
 			all[i].Hint = "its last start failed at " + f.At.Format(time.RFC3339) + ": " + f.Reason
 		}

@@ -18,11 +18,22 @@ func (d builder) addGauges(queue *admit.Queue) error {
 		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Waiting })},
 		{Name: "sandpiper.sessions.live", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(func() int { return d.Runner.Stats().Live })},
 		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true, Read: one(func() int { return int(d.data.audit.Lost()) })},
-		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.Servers.countStates},
+		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.countStates},
 	} {
 		errs = append(errs, d.metrics.AddGauge(l))
 	}
 	return errors.Join(errs...)
+}
+
+// countStates reports the number of servers in each state.
+func (d builder) countStates(part func(string, int64)) {
+	states := map[string]int64{}
+	for _, s := range d.Servers.Set.States() {
+		states[s.State.String()]++
+	}
+	for state, n := range states {
+		part(state, n)
+	}
 }
 
 // byTier sums a number of the queue over the tenants of each tier.

@@ -55,15 +55,32 @@ func (s HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	if h.Authenticated() {
 		verify = callers.verifier()
 	}
-	face := s.d.server.HTTP(mcpserver.HTTPConfig{Verify: verify, Limited: func(id tenant.ID) bool { return len(s.d.data.settings(id).Quotas) > 0 }, Foreign: s.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
-	defer face.Close()
-	s.serving(callers, face)
+	mcp := s.d.server.HTTP(mcpserver.HTTPConfig{
+		Verify:           verify,
+		Limited:          func(id tenant.ID) bool { return len(s.d.data.settings(id).Quotas) > 0 },
+		Foreign:          s.foreignID,
+		Resource:         resource,
+		TokenConnections: h.TokenConnections,
+		TokenRequests:    h.TokenRequests,
+	})
+	defer mcp.Close()
+	s.serving(callers, mcp)
 	defer s.serving(nil, nil)
 	s.d.prepare()
-	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Grace: h.Drain, Log: s.d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: s.health().check}
+	cfg := httpserver.Config{
+		MCP:                mcp,
+		TLS:                edge.config,
+		Metadata:           mcp.Metadata(),
+		Drain:              mcp.Drain,
+		Grace:              h.Drain,
+		Log:                s.d.log.Logger,
+		Connections:        h.Connections,
+		AddressConnections: h.PerAddress,
+		Ready:              s.health().check,
+	}
 	cfg.Pages, cfg.PagesPath, cfg.Login = s.console(verify), console.Path, loginAdvice(h)
 	if h.Events {
-		cfg.Events = face.Events()
+		cfg.Events = mcp.Events()
 	}
 	srv, err := httpserver.New(cfg)
 	if err != nil {
@@ -105,10 +122,10 @@ func (s HTTP) health() *health {
 }
 
 // serving sets the HTTP callers for Reload.
-func (s HTTP) serving(c *callers, face *wire.HTTP) {
+func (s HTTP) serving(c *callers, mcp *wire.HTTP) {
 	s.d.reloading.Lock()
 	defer s.d.reloading.Unlock()
-	s.d.callers, s.d.face = c, face
+	s.d.callers, s.d.mcp = c, mcp
 }
 
 func (s HTTP) openKeys() (*access.Keys, error) { return s.OpenKeys(context.Background()) }

@@ -26,9 +26,9 @@ func TestSandboxesOfAnUnknownPackageLayerAreRefused(t *testing.T) {
 	for _, layer := range []string{"", "default", "unused", "none", "absent"} {
 		one := spec
 		one.PackageLayer = layer
-		box, err := b.Open(t.Context(), one)
+		sb, err := b.Open(t.Context(), one)
 		if opened[layer] = err == nil; err == nil {
-			box.Close()
+			sb.Close()
 		} else if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("layer %q: %v", layer, err)
 		}
@@ -68,9 +68,9 @@ tiers: {hard: {sandbox: {backend: gvisor}}, soft: {sandbox: {package_layer: scie
 	} {
 		one := spec
 		one.Backend, one.PackageLayer = tc.kind, tc.layer
-		box, err := b.Open(t.Context(), one)
+		sb, err := b.Open(t.Context(), one)
 		if err == nil {
-			box.Close()
+			sb.Close()
 		}
 		if tc.made == 0 && fault.KindOf(err) != fault.Unavailable || tc.made > 0 && (err != nil || made != tc.made) {
 			t.Errorf("%+v: %d backends, %v", tc, made, err)

@@ -48,7 +48,14 @@ type view struct {
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
-	m := &modules{inferred: &inferred{tenant: cfg.Tenant}, keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}, inUse: map[string]bool{}}
+	m := &modules{
+		inferred: &inferred{tenant: cfg.Tenant},
+		keys:     []string{modulesKey(cfg.Servers, hand)},
+		hand:     hand,
+		log:      log,
+		views:    map[string]*view{},
+		inUse:    map[string]bool{},
+	}
 	m.own = sync.OnceValue(func() (all []codegen.Handwritten) {
 		for _, h := range hand {
 			all = append(all, h.Handwritten()...)
@@ -159,7 +166,7 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 }
 
 // write generates the modules of all selections from the catalog. The caller holds
-// servers.writing, so that an older state cannot overwrite a newer one.
+// catalogModules.writing, so that an older state cannot overwrite a newer one.
 func (m *modules) write(ctx context.Context, c *catalog.Catalog) {
 	m.mu.Lock()
 	m.whole = func() *catalog.Snapshot { return catalog.Newest(c) }
@@ -186,7 +193,7 @@ func (m *modules) writeViews(ctx context.Context, some map[string]*view) *catalo
 }
 
 // infer generates the modules of the tenant of h from the types inferred from results, if these have
-// changed. The caller holds servers.writing.
+// changed. The caller holds catalogModules.writing.
 func (m *modules) infer(ctx context.Context, h *home.Home) {
 	types, err := h.Shapes.Schemas(ctx)
 	if err != nil {
@@ -243,7 +250,14 @@ func (m *modules) serversOf(key string, v *view, now *catalog.Snapshot) (all []c
 		if !s.Connected {
 			continue
 		}
-		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
+		g := codegen.Server{
+			Name:        s.Name,
+			Module:      s.Module,
+			Title:       s.Title,
+			Description: s.Instructions,
+			Resources:   s.Resources,
+			Prompts:     s.Prompts,
+		}
 		for _, t := range now.Of(s.Name) {
 			if t.Quarantined == nil {
 				g.Tools = append(g.Tools, codegen.Learned(t.Definition, types[s.Name][t.Definition.Tool]))

@@ -52,7 +52,12 @@ func noticeOf(l audit.Line) (mcpserver.Notice, bool) {
 		return mcpserver.Notice{}, false
 	}
 	n := mcpserver.Notice{Level: "warning", Logger: "policy", Tenant: l.Tenant, Body: mcpserver.NoticeBody{
-		Server: l.Server, Tool: l.Tool, Rule: l.Rule, Execution: l.Execution, Session: l.Session, Approval: l.Approval,
+		Server:    l.Server,
+		Tool:      l.Tool,
+		Rule:      l.Rule,
+		Execution: l.Execution,
+		Session:   l.Session,
+		Approval:  l.Approval,
 	}}
 	switch {
 	case l.Approval != "" && l.Decision == "ask":

@@ -33,7 +33,17 @@ type serversConfig struct {
 
 // openServers opens the catalog. It connects to no server.
 func openServers(c serversConfig) (*servers, error) {
-	v := &servers{tenants: func() *config.Tenants { return c.Data.now().Tenants }, failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, failures: failures(c.Data.sub("failures")), listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
+	v := &servers{
+		tenants:        func() *config.Tenants { return c.Data.now().Tenants },
+		failed:         c.Failed,
+		quarantined:    c.Quarantined,
+		audit:          c.Data.audit,
+		log:            c.Log.Logger,
+		failures:       failures{c.Data.sub("failures"), c.Log.Logger},
+		listing:        map[string]*listing{},
+		unlisted:       map[string]bool{},
+		catalogModules: catalogModules{modules: c.Modules, written: make(chan struct{})},
+	}
 	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }
@@ -47,7 +57,6 @@ func openServers(c serversConfig) (*servers, error) {
 		cancel()
 		return nil, err
 	}
-	v.modules = c.Modules
 	return v, nil
 }
 
@@ -80,7 +89,14 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 
 // catalogServer returns a server as the catalog needs it.
 func catalogServer(s config.Server) catalog.Configured {
-	return catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Review: s.Review, Trusted: s.Trusted || s.API != nil && !s.Project, Local: s.Local != nil || s.Network != nil}
+	return catalog.Configured{
+		Name:     s.Name,
+		Category: s.Category,
+		Identity: identity(s),
+		Review:   s.Review,
+		Trusted:  s.Trusted || s.API != nil && !s.Project,
+		Local:    s.Local != nil || s.Network != nil,
+	}
 }
 
 // ListedTools returns the trusted definitions of a server from its last listing on disk. It
@@ -124,8 +140,17 @@ func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 
 func newUpstream(c serversConfig, v *servers) error {
 	secrets := &secret.References{Lookup: func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) }}
-	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"), Started: v.noteStart,
-		Logins: c.Data.logins(), Redact: c.Log.redact, Log: c.Log.Logger}
+	cfg := upstream.Config{
+		Version:       c.Version,
+		Resolve:       secrets.Resolve,
+		ToolsChanged:  v.changed,
+		DocumentCache: c.Data.sub("documents"),
+		Spool:         c.Data.sub("spool"),
+		Started:       v.failures.note,
+		Logins:        c.Data.logins(),
+		Redact:        c.Log.redact,
+		Log:           c.Log.Logger,
+	}
 	legacy := map[string]bool{}
 	for _, s := range catalog.OverviewFor(v.Catalog, catalog.Viewer{}).Servers {
 		legacy[s.Name] = s.Legacy
@@ -145,7 +170,14 @@ func newUpstream(c serversConfig, v *servers) error {
 	own := cfg
 	own.Logins, own.ToolsChanged, own.Started = nil, nil, nil
 	v.own = &ownServers{
-		shared: v.Set, none: none, logins: c.Data.homes.Logins, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
+		shared:      v.Set,
+		none:        none,
+		logins:      c.Data.homes.Logins,
+		sets:        map[ownKey]*ownSet{},
+		server:      func(name string) (upstream.Server, bool) { return v.now.Load().server(name) },
+		resolve:     secrets.Resolve,
+		config:      own,
+		log:         c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
 		network:     func(id tenant.ID) *network.Rules { return c.Data.settings(id).Network },
 		lookup:      func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) },
@@ -153,14 +185,13 @@ func newUpstream(c serversConfig, v *servers) error {
 	return nil
 }
 
-// configured returns a server as it is configured now.
-func (v *servers) configured(name string) (upstream.Server, bool) {
-	all := v.now.Load().upstream
-	i := slices.IndexFunc(all, func(s upstream.Server) bool { return s.Name == name })
+// server returns a server by its name.
+func (s *serverSet) server(name string) (upstream.Server, bool) {
+	i := slices.IndexFunc(s.upstream, func(s upstream.Server) bool { return s.Name == name })
 	if i < 0 {
 		return upstream.Server{}, false
 	}
-	return all[i], true
+	return s.upstream[i], true
 }
 
 // identity returns the command or address of a server. Trust in its definitions is bound

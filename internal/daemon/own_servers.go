@@ -110,6 +110,14 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 	return own.set
 }
 
+// loginSet returns the Set that keeps the login of a tenant; that of all without one.
+func (o *ownServers) loginSet(id tenant.ID, server string) *upstream.Set {
+	if id.IsZero() {
+		return o.shared
+	}
+	return o.open(id, server)
+}
+
 // withCredentials returns a server whose revision depends on the credentials and on the values of the
 // variables that they refer to. A program gets
 // those that its configuration does not refer to in its environment.

@@ -81,8 +81,14 @@ func (d *Daemon) guard() *guardrail.Guard { return d.live.Load().guard }
 // newRules builds redaction.
 func (d reloader) newRules(g config.Guardrails, pii config.PII, scanner *detect.Scanner) (*redact.Rules, error) {
 	return redact.New(redact.Config{
-		Filter: newFilter(g), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project, Exceptions: pii.Except,
-		Reveal: reveals(pii, d.cfg.Served), AllAddresses: pii.Addresses == "all",
+		Filter:       newFilter(g),
+		Mode:         cmp.Or(redact.Mode(pii.Mode), redact.Egress),
+		Scanner:      scanner,
+		Flows:        pii.Flows,
+		Project:      pii.Project,
+		Exceptions:   pii.Except,
+		Reveal:       reveals(pii, d.cfg.Served),
+		AllAddresses: pii.Addresses == "all",
 		Turn: func(ctx context.Context, id tenant.ID, bytes int) (func(), error) {
 			return d.memory.Turn(ctx, id.String(), int64(bytes))
 		},

@@ -81,8 +81,8 @@ func (d reloader) follow(last *config.Config) {
 		d.log.Warn("close home", "error", err)
 	}
 	d.Servers.own.release()
-	if d.face != nil {
-		d.face.Recheck()
+	if d.mcp != nil {
+		d.mcp.Recheck()
 	}
 }
 

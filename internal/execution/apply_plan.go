@@ -62,7 +62,14 @@ func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Resul
 		}
 		return notRun(ctx, err)
 	}
-	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Subset: p.Subset, Gate: e.gate, Run: p.Record(), Sandbox: policy.NoCode, Approved: true})
+	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{
+		Home:     e.home,
+		Subset:   p.Subset,
+		Gate:     e.gate,
+		Run:      p.Record(),
+		Sandbox:  policy.NoCode,
+		Approved: true,
+	})
 	var results []any
 	res, results, e.run.resumable, wrong = p.Apply(ctx, caller)
 	res.Elapsed = time.Since(began)

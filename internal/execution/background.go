@@ -110,7 +110,14 @@ func publish(ctx context.Context, r *Runner, h *home.Home, x *run) {
 
 // publisher returns the Publisher of a background execution, without what it publishes.
 func publisher(r *Runner, h *home.Home, x *run) live.Publisher {
-	return live.Publisher{Runs: h.Runs, Execution: x.id, Questions: &x.questions, Replays: x.record.Replays, Cancel: x.cancel, Log: r.cfg.Log}
+	return live.Publisher{
+		Runs:      h.Runs,
+		Execution: x.id,
+		Questions: &x.questions,
+		Replays:   x.record.Replays,
+		Cancel:    x.cancel,
+		Log:       r.cfg.Log,
+	}
 }
 
 // liveState returns what other processes see of a run, with its open questions.

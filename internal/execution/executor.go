@@ -43,7 +43,14 @@ type executor struct {
 // newExecutor returns the executor of a run, with the settings that are in force now.
 func newExecutor(r *Runner, h *home.Home, x *run) *executor {
 	x.questions.Commands = x.Request.Commands
-	return &executor{r: r, home: h, run: x, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
+	return &executor{
+		r:        r,
+		home:     h,
+		run:      x,
+		settings: r.settings(h.ID()),
+		privacy:  r.cfg.Privacy.Of(h.ID()),
+		guard:    r.cfg.Guard(),
+	}
 }
 
 // execute runs the execution. It delivers the result before it closes the sandbox; a
@@ -54,21 +61,21 @@ func (e *executor) execute(ctx context.Context) {
 		e.finish(ctx, span, *res, nil)
 		return
 	}
-	box, err := e.prepare(ctx)
+	sb, err := e.prepare(ctx)
 	defer e.leave()
 	if err != nil {
 		res, err := notRun(ctx, err)
 		e.finish(ctx, span, res, err)
 		return
 	}
-	res, err := e.runCode(ctx, box)
+	res, err := e.runCode(ctx, sb)
 	if e.step != nil {
 		res, err = e.step.End(res, err, session.Step{Description: e.run.Request.Description, Code: e.run.Request.Code, Vars: e.run.Request.Vars}, e.run.record)
 		e.finish(ctx, span, res, err)
 		return
 	}
 	defer func() {
-		if err := box.Close(); err != nil {
+		if err := sb.Close(); err != nil {
 			e.r.cfg.Log.Error("close a sandbox", "error", err)
 		}
 	}()
@@ -83,7 +90,7 @@ func (e *executor) execute(ctx context.Context) {
 
 // prepare waits for the turn of the session and for a slot, and returns the session's interpreter, or a
 // new sandbox.
-func (e *executor) prepare(ctx context.Context) (box sandbox.Sandbox, err error) {
+func (e *executor) prepare(ctx context.Context) (sb sandbox.Sandbox, err error) {
 	if e.run.Request.SessionID != "" {
 		if e.step, err = enterStep(ctx, e); err != nil {
 			return nil, err
@@ -120,8 +127,13 @@ const closeDelay = 3 * time.Millisecond
 // checkOf returns the check of the execution with guardrails.
 func checkOf(e *executor) guard.Check {
 	c := guard.Check{
-		Guard: e.guard, Code: e.run.Request.Code, Vars: e.run.Request.Vars, Replayed: e.run.Request.Replay != nil, Audit: e.r.cfg.Audit, Report: &e.run.Report,
-		Line: audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.run.Request.SessionID},
+		Guard:    e.guard,
+		Code:     e.run.Request.Code,
+		Vars:     e.run.Request.Vars,
+		Replayed: e.run.Request.Replay != nil,
+		Audit:    e.r.cfg.Audit,
+		Report:   &e.run.Report,
+		Line:     audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.run.Request.SessionID},
 	}
 	if e.run.internal {
 		c.Guard = nil
@@ -214,7 +226,7 @@ func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) 
 }
 
 // runCode runs the code in an open sandbox and returns its result.
-func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Result, error) {
+func (e *executor) runCode(ctx context.Context, sb sandbox.Sandbox) (reply.Result, error) {
 	e.gate = e.newGate()
 	defer e.gate.Ingester().Wait() // the report of the execution has the findings in answers
 	program, err := programOf(ctx, e)
@@ -225,9 +237,9 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	limit := clock.New(e.run.Request.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
 	defer limit.Stop()
 	host := newHost(e, out, limit)
-	host.busy.load.meter, _ = box.(sandbox.Meter)
+	host.busy.load.meter, _ = sb.(sandbox.Meter)
 	limit.Resume()
-	outcome, err := box.Run(ctx, program, host)
+	outcome, err := sb.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && program.Restriction == "" && !host.tools.Refused() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
 	}
@@ -275,7 +287,14 @@ func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sa
 func limitsOfResult(e *executor) reply.Limits {
 	s := e.settings
 	l := s.Limits
-	all := reply.Limits{Timeout: e.run.Request.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+	all := reply.Limits{
+		Timeout:     e.run.Request.Timeout,
+		MaxTimeout:  l.MaxTimeout,
+		Sandbox:     sandboxLimits(e),
+		MaxMemoryMB: l.MaxMemoryMB,
+		OutputBytes: s.OutputBytes,
+		Network:     e.allowsNetwork(),
+	}
 	if e.r.cfg.Tools != nil {
 		all.Disabled = e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().Disabled.Check
 	}

@@ -60,8 +60,8 @@ func (e *Execution) QuestionClosed(id string) <-chan struct{} { return e.run.que
 // Hold keeps the process of a background execution while the caller shows its questions to a person, until release is
 // called, perhaps several times.
 func (e *Execution) Hold() (release func()) {
-	e.run.held.Add(1)
-	return sync.OnceFunc(func() { e.run.held.Add(-1) })
+	e.run.showing.Add(1)
+	return sync.OnceFunc(func() { e.run.showing.Add(-1) })
 }
 
 // RepeatQuestions makes Next return the questions that are still open once more.

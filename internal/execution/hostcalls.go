@@ -48,7 +48,7 @@ type host struct {
 var (
 	_ sandbox.Host          = (*host)(nil)
 	_ sandbox.QuickCaller   = (*host)(nil)
-	_ sandbox.HoldingHost   = (*host)(nil)
+	_ sandbox.ReservingHost = (*host)(nil)
 	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
@@ -84,7 +84,14 @@ func newTable(h *host) hostcall.Table {
 }
 
 func skillsHost(h *host) *skills.Host {
-	s := &skills.Host{Marker: h.r.Skills(h.home, h.run.Request.Subset), Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
+	s := &skills.Host{
+		Marker: h.r.Skills(h.home, h.run.Request.Subset),
+		Dry:    h.dry,
+		Guard:  h.guard,
+		Tools:  h.tools,
+		Used:   &h.run.skills,
+		Warn:   h.run.Warn,
+	}
 	if h.resumable() {
 		s.Record = h.run.record
 	}
@@ -102,8 +109,15 @@ func auditOf(h *host, kind audit.Kind, complete func(*audit.Line)) {
 }
 
 func toolsConfig(h *host) tools.Config {
-	owner := toolcall.Owner{Home: h.home, Subset: h.run.Request.Subset, Gate: h.gate, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
-		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
+	owner := toolcall.Owner{
+		Home:        h.home,
+		Subset:      h.run.Request.Subset,
+		Gate:        h.gate,
+		Run:         h.run.record,
+		Plan:        h.dry.Calls(),
+		Sandbox:     h.sandbox,
+		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) },
+	}
 	if !h.run.internal { // these share a gate
 		owner.Later = h.gate.Ingester().Later
 	}
@@ -113,8 +127,14 @@ func toolsConfig(h *host) tools.Config {
 		view.Only = owner.Only
 	}
 	return tools.Config{
-		View: view, Owner: owner, Execution: h.run.id, Session: h.run.Request.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
-		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
+		View:      view,
+		Owner:     owner,
+		Execution: h.run.id,
+		Session:   h.run.Request.SessionID,
+		Guard:     h.guard,
+		Pausable:  h.Pausable,
+		Warn:      h.run.Warn,
+		Wrap:      func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
 		Record: func(ctx context.Context, a journal.HostCall, call func(context.Context) (any, error)) (any, error) {
 			return h.callOnce(ctx, a, false, call)
 		},
@@ -173,13 +193,13 @@ func (h *host) CallNow(ctx context.Context, method string, args []byte) (result 
 
 // Call implements sandbox.Host.
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
-	result, release, err := h.CallHeld(ctx, method, args)
+	result, release, err := h.CallReserved(ctx, method, args)
 	release()
 	return result, err
 }
 
-// CallHeld implements sandbox.HoldingHost.
-func (h *host) CallHeld(ctx context.Context, method string, args []byte) (result []byte, release func(), err error) {
+// CallReserved implements sandbox.ReservingHost.
+func (h *host) CallReserved(ctx context.Context, method string, args []byte) (result []byte, release func(), err error) {
 	share := h.r.cfg.Memory.Open(h.home.ID().String())
 	defer func() {
 		if recover := recover(); recover != nil {

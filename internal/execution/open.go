@@ -22,7 +22,7 @@ func newSandbox(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 	kind := policy.Requirement{Sandbox: e.settings.Sandbox}.Stronger(required).Sandbox
 	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
 	defer cancel()
-	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
+	sb, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:        e.home.ID().String(),
 		UID:          e.home.UID(),
 		Mounts:       mounts(wait, e),
@@ -33,7 +33,7 @@ func newSandbox(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 	switch {
 	case err == nil:
 		e.sandbox = kind
-		return box, nil
+		return sb, nil
 	case ctx.Err() != nil: // cancelled
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func publicError(log *slog.Logger, err error, what string) error {
 func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
 	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.run.Request.SessionID}, Log: e.home.Sessions, Workspace: e.home.Workspace}
 	if again := e.run.Request.Replay; again != nil {
-		cfg.Replayed, cfg.Held = true, again.Held
+		cfg.Replayed, cfg.Acquired = true, again.Acquired
 	}
 	return e.r.interpreters.Enter(ctx, cfg)
 }
@@ -100,27 +100,33 @@ func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
 // openInterpreter returns the sandbox of the session's live interpreter, or of a new one.
 func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
 	l := e.settings.Limits
-	box, is, err := e.step.Open(ctx, sessions.Want{
+	sb, is, err := e.step.Open(ctx, sessions.Want{
 		Spec: interpreterOf(e, e.settings.Sandbox), DefaultMB: l.MemoryMB, MaxMemoryMB: l.MaxMemoryMB,
 		Check: func(ctx context.Context, in policy.Sandbox) error { return checkSandbox(ctx, e, in) },
 		Open: func(ctx context.Context, memoryMB int) (sandbox.Sandbox, sessions.Spec, error) {
 			e.run.Request.MemoryMB = memoryMB
-			box, err := newSandbox(ctx, e)
-			return box, interpreterOf(e, e.sandbox), err
+			sb, err := newSandbox(ctx, e)
+			return sb, interpreterOf(e, e.sandbox), err
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.run.Request.MemoryMB, e.sandbox = is.MemoryMB, is.Sandbox
-	return box, nil
+	return sb, nil
 }
 
 // interpreterOf describes the interpreter in a sandbox that the settings of the tenant give now.
 func interpreterOf(e *executor, in policy.Sandbox) sessions.Spec {
 	limits := sandboxLimits(e)
 	return sessions.Spec{
-		MemoryMB: e.run.Request.MemoryMB, Subset: e.run.Request.Subset, Selection: selection(e), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
-		WorkspaceDisk: limits.WorkspaceDisk, WorkspaceFiles: limits.WorkspaceFiles,
+		MemoryMB:       e.run.Request.MemoryMB,
+		Subset:         e.run.Request.Subset,
+		Selection:      selection(e),
+		Sandbox:        in,
+		Layer:          e.settings.PackageLayer,
+		Mode:           e.privacy.Mode(),
+		WorkspaceDisk:  limits.WorkspaceDisk,
+		WorkspaceFiles: limits.WorkspaceFiles,
 	}
 }

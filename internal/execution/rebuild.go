@@ -25,7 +25,15 @@ func RebuildSession(ctx context.Context, r *Runner, h *home.Home, o Rebuild) (*s
 	return r.interpreters.Rebuild(ctx, sessions.Rebuild{
 		Key: sessions.Key{Owner: h.ID(), Session: o.Session}, Log: h.Sessions, MemoryMB: o.MemoryMB, RepeatCalls: o.RepeatCalls,
 		Run: func(ctx context.Context, s sessions.Rerun) (reply.Result, error) {
-			return o.Run(ctx, Request{Code: s.Code, Vars: s.Vars, SessionID: o.Session, Subset: o.Subset, MemoryMB: s.MemoryMB, Timeout: r.Limits(h.ID()).MaxTimeout, Replay: &s})
+			return o.Run(ctx, Request{
+				Code:      s.Code,
+				Vars:      s.Vars,
+				SessionID: o.Session,
+				Subset:    o.Subset,
+				MemoryMB:  s.MemoryMB,
+				Timeout:   r.Limits(h.ID()).MaxTimeout,
+				Replay:    &s,
+			})
 		},
 	})
 }

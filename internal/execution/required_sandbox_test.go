@@ -37,16 +37,16 @@ type kinds struct {
 func (k kinds) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	*k.opened = append(*k.opened, spec.Backend)
 	s, err := k.Backend.Open(ctx, spec)
-	return box{s, k.failed}, err
+	return tapped{s, k.failed}, err
 }
 
-type box struct {
+type tapped struct {
 	sandbox.Sandbox
 	failed *[]string
 }
 
-func (b box) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (sandbox.Outcome, error) {
-	return b.Sandbox.Run(ctx, p, tap{h, b.failed})
+func (t tapped) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (sandbox.Outcome, error) {
+	return t.Sandbox.Run(ctx, p, tap{h, t.failed})
 }
 
 type tap struct {

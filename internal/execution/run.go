@@ -36,7 +36,7 @@ type run struct {
 	stopped    atomic.Bool                // its process was ended while it was suspended
 	background atomic.Pointer[background] // nil unless it is a background execution
 	promotion
-	held     atomic.Int32  // callers that show its questions
+	showing  atomic.Int32  // callers that show its questions
 	wait     waiting       // what the code waits for without a process
 	internal bool          // started by Sandpiper, not by the tenant: neither counted nor found
 	ended    chan struct{} // closed once result and err are set

@@ -231,7 +231,7 @@ func (h *host) awaitSignal(ctx context.Context, number int, a waitArgs) (json.Ra
 func (h *host) endWorker(ctx context.Context, quiet time.Duration) error {
 	x := h.run
 	b := x.background.Load()
-	all, ok := h.busy.endIdle(quiet, h.r.cfg.AnswerGrace, b != nil && x.held.Load() == 0)
+	all, ok := h.busy.endIdle(quiet, h.r.cfg.AnswerGrace, b != nil && x.showing.Load() == 0)
 	if !ok {
 		return nil
 	}

@@ -31,7 +31,14 @@ func (t opener) sessions(r *parts, p paths) (*session.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key, Log: t.cfg.Log}
+	cfg := session.Config{
+		DB:         r.db,
+		Customer:   r.id.String(),
+		Projection: p.sessionProjection,
+		Lock:       p.sessionLock,
+		Key:        key,
+		Log:        t.cfg.Log,
+	}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
@@ -76,8 +83,8 @@ func (t opener) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
 	if err != nil {
 		return sealed.Store{}, err
 	}
-	box, err := sealed.New(key, id.String())
-	return sealed.Store{DB: db, Box: box}, err
+	cipher, err := sealed.New(key, id.String())
+	return sealed.Store{DB: db, Cipher: cipher}, err
 }
 
 func (t opener) fill(ctx context.Context, r *parts) (err error) {
@@ -128,7 +135,7 @@ func (t opener) openStores(r *parts, p paths) (err error) {
 		return err
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
-	r.streams = stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Box: r.bodies.Box, CheckDisk: room})
+	r.streams = stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Cipher: r.bodies.Cipher, CheckDisk: room})
 	r.recent = recent.New(recent.Config{In: r.bodies, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 	if t.cfg.Learn > 0 {
 		r.learned = t.usedTools(r)

@@ -43,12 +43,20 @@ func withVault(root string) home.Config {
 	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
 	process := journal.NewProcess(filepath.Join(root, "processes"), key)
 	settings := func(tenant.ID, string) home.Settings { return home.Settings{Quotas: quota.Limits{quota.Calls: 1000}} }
-	return home.Config{Root: root, Settings: settings, Process: process, RecentCode: century, Learn: century, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
-		master, _ := vault.OpenMaster(context.Background(), "file", root)
-		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
-	}, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
-		return approval.New(approval.Config{DB: db, Tenant: id, Key: make([]byte, 32), Timeout: century})
-	}}
+	return home.Config{
+		Root:       root,
+		Settings:   settings,
+		Process:    process,
+		RecentCode: century,
+		Learn:      century,
+		Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+			master, _ := vault.OpenMaster(context.Background(), "file", root)
+			return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
+		},
+		Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+			return approval.New(approval.Config{DB: db, Tenant: id, Key: make([]byte, 32), Timeout: century})
+		},
+	}
 }
 
 var greetTool = tool.Definition{Ref: tool.Ref{Server: "mail", Tool: "greet"}, Input: []byte(`{"type": "object", "properties": {"name": {"type": "string"}}}`)}
@@ -57,7 +65,14 @@ var greetTool = tool.Definition{Ref: tool.Ref{Server: "mail", Tool: "greet"}, In
 func fill(t *testing.T, h *home.Home) {
 	for version := 1; version <= 2; version++ {
 		code := fmt.Sprintf("def greet(name):\n    return 'hello %d, ' + name\n", version)
-		if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "greet", Code: code, Description: "Greets by name.", Tags: []string{"text", "ünï"}, Tools: skill.Tools{skill.NewTool(greetTool)}, Instructions: "Greet people."}); err != nil {
+		if _, err := h.Skills.Save(t.Context(), skill.Draft{
+			Name:         "greet",
+			Code:         code,
+			Description:  "Greets by name.",
+			Tags:         []string{"text", "ünï"},
+			Tools:        skill.Tools{skill.NewTool(greetTool)},
+			Instructions: "Greet people.",
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,9 +135,16 @@ func fillSession(t *testing.T, h *home.Home) {
 		t.Fatal(err)
 	}
 	step := session.Step{
-		Number: number, Description: "Add", Code: "result = x + 1", Vars: []byte(`{"x": 1}`), Result: "2", Output: "added",
-		Began: time.Now(), Files: []string{"/workspace/state/results.json"},
-		Record: []byte("calls"), Recorded: session.Complete,
+		Number:      number,
+		Description: "Add",
+		Code:        "result = x + 1",
+		Vars:        []byte(`{"x": 1}`),
+		Result:      "2",
+		Output:      "added",
+		Began:       time.Now(),
+		Files:       []string{"/workspace/state/results.json"},
+		Record:      []byte("calls"),
+		Recorded:    session.Complete,
 	}
 	if _, err := h.Sessions.Append(t.Context(), "report", step); err != nil {
 		t.Fatal(err)
@@ -303,7 +325,14 @@ func expect(t *testing.T, h *home.Home) {
 }
 
 var mayI = approval.Question{
-	Binding: approval.Binding{Kind: approval.Call, Execution: "exec_1", Occurrence: 1, Ref: send, Schema: "s", Arguments: "a"},
+	Binding: approval.Binding{
+		Kind:       approval.Call,
+		Execution:  "exec_1",
+		Occurrence: 1,
+		Ref:        send,
+		Schema:     "s",
+		Arguments:  "a",
+	},
 	Session: "report", Rule: "default", Shown: []byte(`{"to":"a"}`),
 }
 

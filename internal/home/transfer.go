@@ -104,7 +104,7 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 		return s, err
 	}
 	s.bodies.DB = db
-	if s.bodies.Box, err = sealed.New(derive("sealed"), id.String()); err != nil {
+	if s.bodies.Cipher, err = sealed.New(derive("sealed"), id.String()); err != nil {
 		return s, err
 	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
@@ -116,7 +116,7 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 // rekey encrypts everything with the keys of to. It returns the number of damaged records.
 func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err error) {
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
-	add(s.rekeyBodies(ctx, to.bodies.Box))
+	add(s.rekeyBodies(ctx, to.bodies.Cipher))
 	add(s.sessions.Rekey(ctx, to.sessions))
 	add(s.skills.Rekey(ctx, to.skills))
 	if s.journal != nil && to.journal != nil {
@@ -132,9 +132,9 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 }
 
 // rekeyBodies encrypts what package sealed stores.
-func (s encrypted) rekeyBodies(ctx context.Context, to sealed.Box) (damaged int, err error) {
+func (s encrypted) rekeyBodies(ctx context.Context, to sealed.Cipher) (damaged int, err error) {
 	err = s.bodies.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, sealed.Bodies)
+		damaged, err = s.bodies.Cipher.Rekey(ctx, tx, to, sealed.Bodies)
 		return err
 	})
 	return damaged, err

@@ -155,7 +155,14 @@ func asks(ctx context.Context, r *execution.Runner, h *home.Home, e journal.Run)
 
 // describe describes an execution that asks some questions now.
 func describe(e journal.Run, open []question.Question, via approval.Via, keep time.Duration) Background {
-	b := Background{Success: true, ID: e.Execution, State: string(e.State), Created: e.Created, Changed: e.Changed, Ended: e.State == journal.Ended}
+	b := Background{
+		Success: true,
+		ID:      e.Execution,
+		State:   string(e.State),
+		Created: e.Created,
+		Changed: e.Changed,
+		Ended:   e.State == journal.Ended,
+	}
 	var request execution.StoredRequest
 	if json.Unmarshal(e.Request, &request) == nil {
 		b.Task = request.Task

@@ -37,8 +37,8 @@ func TestToolListTokenBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restriction: limited} // needs the longer description
-		face := mcpserver.Config{Profile: profile, Privacy: privacy, Find: servers(t, nineteen)}
-		for _, tool := range listTools(t, newServerOf(t, t.TempDir(), face, cfg)) {
+		server := mcpserver.Config{Profile: profile, Privacy: privacy, Find: servers(t, nineteen)}
+		for _, tool := range listTools(t, newServerOf(t, t.TempDir(), server, cfg)) {
 			n := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
 			t.Logf("%s: %4d %s", profile, n, tool.Name)
 			total += n

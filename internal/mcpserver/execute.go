@@ -127,7 +127,16 @@ func (s executeTools) execute(ctx context.Context, c builtin.Call) (*execution.E
 	if err := c.Read(&args); err != nil {
 		return nil, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.Commands), Description: args.Task}
+	req := execution.Request{
+		Code:        args.Code,
+		Vars:        args.Vars,
+		SessionID:   args.Session,
+		DryRun:      args.DryRun,
+		Subset:      c.Subset,
+		Client:      c.Client,
+		Commands:    withoutPages(c.Commands),
+		Description: args.Task,
+	}
 	// In a Request 0 means the default; from a client it is invalid.
 	limits := s.cfg.Runner.Limits(c.Home.ID())
 	if args.Timeout != nil {

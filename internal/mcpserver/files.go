@@ -98,7 +98,12 @@ func readPage(ctx context.Context, c builtin.Call, args struct {
 		return redact.Message{}, err
 	}
 	answer := filePage{
-		Success: true, Filename: args.Filename, Content: string(p.Content), Size: p.Size, Offset: p.Offset, Next: p.Next,
+		Success:  true,
+		Filename: args.Filename,
+		Content:  string(p.Content),
+		Size:     p.Size,
+		Offset:   p.Offset,
+		Next:     p.Next,
 	}
 	u, isWide, err := encodingOf(ctx, c.Home.Workspace, args.Filename, p)
 	if err != nil {

@@ -29,16 +29,16 @@ type HTTPConfig struct {
 
 // HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
-	face := wire.HTTPConfig{Rates: s.rates(cfg.Limited), Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	wireCfg := wire.HTTPConfig{Rates: s.rates(cfg.Limited), Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if foreign := cfg.Foreign; foreign != nil {
-		face.Foreign = func(caller string, f wire.Foreign) {
+		wireCfg.Foreign = func(caller string, f wire.Foreign) {
 			if id, err := tenant.ParseStored(caller); err == nil {
 				foreign(id, f)
 			}
 		}
 	}
 	if verify := cfg.Verify; verify != nil {
-		face.Verify = func(ctx context.Context, given access.Credentials) (wire.Caller, error) {
+		wireCfg.Verify = func(ctx context.Context, given access.Credentials) (wire.Caller, error) {
 			who, err := verify(ctx, given)
 			scopes := make([]string, len(who.Scopes)) // not nil, which means all
 			for i, s := range who.Scopes {
@@ -47,7 +47,7 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 			return wire.Caller{Name: who.Tenant.String(), Scopes: scopes, Expires: who.Expires}, err
 		}
 	}
-	return s.wire.HTTP(face)
+	return s.wire.HTTP(wireCfg)
 }
 
 // answers calls use with the answers that are kept for a caller's clients.

@@ -133,31 +133,41 @@ func New(cfg Config) (*Server, error) {
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
-	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Memory: cfg.Memory, Log: cfg.Log}
+	wireCfg := wire.Config{
+		Name:     "sandpiper",
+		Title:    "Sandpiper",
+		Version:  cfg.Version,
+		Caller:   cfg.Tenant.String(),
+		AskScope: string(access.Approve),
+		Linger:   cfg.Linger,
+		Grace:    cfg.Grace,
+		Memory:   cfg.Memory,
+		Log:      cfg.Log,
+	}
 	list := offers{s}
-	face.Select, face.Access, face.Logs = list.choose, cfg.Access, noticeLog{s}.logs()
+	wireCfg.Select, wireCfg.Access, wireCfg.Logs = list.choose, cfg.Access, noticeLog{s}.logs()
 	full := list.audience(builtin.Full, catalog.Viewer{Tenant: cfg.Tenant})
 	full.mode = redact.Egress // some tenant may have tokens
 	for _, t := range list.tools(full) {
 		s.smallest[t.Name] = t.Profile
 	}
 	if cfg.Profile.Rank() < 0 {
-		face.Relay = relayed{s}.relay()
+		wireCfg.Relay = relayed{s}.relay()
 	} else {
 		for _, t := range (privacyTools{s}).all(full) {
 			s.tokenTools[t.Name] = true
 		}
-		face.Tools, face.Resources, face.Skills, face.Complete = list.of(full), resourceReader{s}.resources(), skillReader{s}.skillFolders(), completions{s}.completer()
-		face.Tasks = protocolTasks{s}.tasks()
-		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(list.servers(), " ") }
+		wireCfg.Tools, wireCfg.Resources, wireCfg.Skills, wireCfg.Complete = list.of(full), resourceReader{s}.resources(), skillReader{s}.skillFolders(), completions{s}.completer()
+		wireCfg.Tasks = protocolTasks{s}.tasks()
+		wireCfg.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(list.servers(), " ") }
 		if cfg.Exports != nil {
-			face.ToolsVersion = func() string {
+			wireCfg.ToolsVersion = func() string {
 				return cfg.Revision() + " " + strings.Join(list.servers(), " ") + "\n" + cfg.Exports.Version()
 			}
-			face.CallerVersion, face.MoreScope = list.callerVersion, string(access.Execute)
+			wireCfg.CallerVersion, wireCfg.MoreScope = list.callerVersion, string(access.Execute)
 		}
 	}
-	w, err := wire.New(face)
+	w, err := wire.New(wireCfg)
 	s.wire = w
 	return s, err
 }

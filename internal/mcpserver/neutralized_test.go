@@ -71,7 +71,7 @@ func TestChangedTextOfTheProtocolIsReported(t *testing.T) {
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	own.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_workspace_file","arguments":{"filename":"page.html","content":"<svg> <style>"}}}`)
 	own.receive()
-	face := newPassthrough(t, map[string][]byte{"web": []byte(`{
+	passed := newPassthrough(t, map[string][]byte{"web": []byte(`{
  "tools": [{"name": "page", "inputSchema": {"type": "object"}}, {"name": "plain", "inputSchema": {"type": "object"}}],
  "resources": [{"uri": "web://a", "name": "a", "description": "<svg>"}], "prompts": [{"name": "p"}],
  "answers": {
@@ -79,7 +79,7 @@ func TestChangedTextOfTheProtocolIsReported(t *testing.T) {
   "call plain": {"content": [{"type": "text", "text": "<b>"}]},
   "read web://a": {"contents": [{"uri": "web://a", "text": "<svg>"}]},
   "get p": {"messages": [{"role": "user", "content": {"type": "text", "text": "<svg>"}}]}}}`)})
-	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: face.Profile, Relay: face, Privacy: rules},
+	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: passed.Profile, Relay: passed, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	for _, c := range []struct {
 		p               *peer

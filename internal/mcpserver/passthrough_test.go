@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newPassthrough returns a Face for scripted servers. The tools of each server are listed; if there is
+// newPassthrough returns an Aggregator for scripted servers. The tools of each server are listed; if there is
 // a script "later NAME", it then replaces the script of the server and the tools are listed again.
 func newPassthrough(t *testing.T, scripts map[string][]byte) *builtin.Relay {
 	t.Helper()
@@ -57,9 +57,9 @@ func newPassthrough(t *testing.T, scripts map[string][]byte) *builtin.Relay {
 			list(t, c, set, s.Name)
 		}
 	}
-	face := passthrough.New(passthrough.Config{Catalog: c, Servers: set, Calls: toolcall.New(toolcall.Config{Catalog: c, Upstream: set})})
-	t.Cleanup(face.Close)
-	return passthrough.Relay(face)
+	all := passthrough.New(passthrough.Config{Catalog: c, Servers: set, Calls: toolcall.New(toolcall.Config{Catalog: c, Upstream: set})})
+	t.Cleanup(all.Close)
+	return passthrough.Relay(all)
 }
 
 // list requests the tools of a server and stores them in the catalog.

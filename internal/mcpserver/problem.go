@@ -23,13 +23,13 @@ func ServeProblem(ctx context.Context, version string, problem error, in io.Read
 	handle := func(ctx context.Context, _ wire.Call) (redact.Redacted, error) {
 		return rules.For(redact.Owner{}).Redact(ctx, redact.Message{Body: failure{Error: text}, Failed: true})
 	}
-	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: version, Caller: "local", Instructions: text}
+	cfg := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: version, Caller: "local", Instructions: text}
 	for _, name := range []string{"execute_code", "search_tools", "get_tool_definition"} {
-		face.Tools = append(face.Tools, wire.Tool{Name: name, Description: text, Schema: json.RawMessage(`{"type":"object"}`), Handle: handle})
+		cfg.Tools = append(cfg.Tools, wire.Tool{Name: name, Description: text, Schema: json.RawMessage(`{"type":"object"}`), Handle: handle})
 	}
-	w, err := wire.New(face)
+	w, err := wire.New(cfg)
 	if err != nil {
 		return errors.Join(problem, err)
 	}
-	return w.ServeStdio(ctx, face.Caller, in, out)
+	return w.ServeStdio(ctx, cfg.Caller, in, out)
 }

@@ -22,8 +22,14 @@ func wireTool(s *Server, t builtin.Tool) wire.Tool {
 		args = builtin.Schema(t.Params)
 	}
 	return wire.Tool{
-		Name: t.Name, Description: t.Description, Schema: args, Hints: t.Hints, MaxResultChars: t.MaxChars, AlwaysLoad: t.AlwaysLoad, SearchHint: t.SearchHint,
-		Scope: string(cmp.Or(t.Scope, access.Execute)),
+		Name:           t.Name,
+		Description:    t.Description,
+		Schema:         args,
+		Hints:          t.Hints,
+		MaxResultChars: t.MaxChars,
+		AlwaysLoad:     t.AlwaysLoad,
+		SearchHint:     t.SearchHint,
+		Scope:          string(cmp.Or(t.Scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
 			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.Label, t.Name)})
 			outcome := "error"
@@ -37,7 +43,16 @@ func wireTool(s *Server, t builtin.Tool) wire.Tool {
 			if err != nil {
 				return s.gateWithoutTenant().Redact(ctx, s.failed(t.Name, err))
 			}
-			answered := builtin.Call{Call: c, Home: home, Tool: &t, Privacy: s.cfg.Privacy.Of(home.ID()), Session: new(sessionOf(c.Arguments)), Outcome: &outcome, Note: new(string), Commands: s.cfg.commands(c.Caller, c.Origin, c.Own)}
+			answered := builtin.Call{
+				Call:     c,
+				Home:     home,
+				Tool:     &t,
+				Privacy:  s.cfg.Privacy.Of(home.ID()),
+				Session:  new(sessionOf(c.Arguments)),
+				Outcome:  &outcome,
+				Note:     new(string),
+				Commands: s.cfg.commands(c.Caller, c.Origin, c.Own),
+			}
 			if approval.ViaOf(home.Approvals) == approval.ViaOperator {
 				answered.Ask, answered.Require, answered.Replies = nil, nil, nil
 			}

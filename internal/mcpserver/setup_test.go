@@ -105,8 +105,8 @@ func newServerFor(t testing.TB, data string, profile builtin.Profile, cfg execut
 	return newServerOf(t, data, mcpserver.Config{Profile: profile}, cfg)
 }
 
-// newServerOf returns a server with the Config face, and fills in its missing parts.
-func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution.Config) *mcpserver.Server {
+// newServerOf returns a server with a Config, and fills in its missing parts.
+func newServerOf(t testing.TB, data string, server mcpserver.Config, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(data, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	master, err := vault.OpenMaster(t.Context(), "file", t.TempDir())
@@ -128,28 +128,28 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	scheduler := background.New(background.Config{Homes: homes, Runner: runner})
 	scheduler.Start()
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
-	face.Background = scheduler
-	face.Tools = slices.Concat(schedule.Tools(tenantSchedules{}), state.Tools())
+	server.Background = scheduler
+	server.Tools = slices.Concat(schedule.Tools(tenantSchedules{}), state.Tools())
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
 	}
-	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner = "v1.2.3", "3.14.6", tenant.Local, homes, runner
-	face.Privacy = cmp.Or(face.Privacy, rules)
-	face.Servers = func() []string { return manyServers }
-	if face.Find == nil {
-		face.Find = finder(t, filepath.Join(data, "catalog"))
+	server.Version, server.Python, server.Tenant, server.Tenants, server.Runner = "v1.2.3", "3.14.6", tenant.Local, homes, runner
+	server.Privacy = cmp.Or(server.Privacy, rules)
+	server.Servers = func() []string { return manyServers }
+	if server.Find == nil {
+		server.Find = finder(t, filepath.Join(data, "catalog"))
 	} else {
-		face.Servers = func() []string { return lookup.ConnectedTo(face.Find).Modules }
+		server.Servers = func() []string { return lookup.ConnectedTo(server.Find).Modules }
 	}
-	face.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
+	server.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
 	var s *mcpserver.Server
 	flows, err := workflow.New(workflow.Config{Runner: runner, Dir: filepath.Join(data, "workflows"), IsTool: func(name string) bool { return s.HasTool(name) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	face.Tools, face.Exports = append(face.Tools, workflow.Tools(flows)...), workflow.Exported(flows, homes)
-	if s, err = mcpserver.New(face); err != nil {
+	server.Tools, server.Exports = append(server.Tools, workflow.Tools(flows)...), workflow.Exported(flows, homes)
+	if s, err = mcpserver.New(server); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -74,11 +74,11 @@ func play(t *testing.T, file string) {
 		}
 	}
 	want := string(script.Data)
-	face := mcpserver.Config{Profile: profile}
+	server := mcpserver.Config{Profile: profile}
 	if len(servers) > 0 {
-		face.Relay = newPassthrough(t, servers)
+		server.Relay = newPassthrough(t, servers)
 	}
-	got := runTranscript(t, newServerOf(t, t.TempDir(), face, cfg), want)
+	got := runTranscript(t, newServerOf(t, t.TempDir(), server, cfg), want)
 	if *update {
 		script.Data = []byte(got)
 		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {

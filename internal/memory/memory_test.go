@@ -30,14 +30,14 @@ func reserve(t *testing.T, b *memory.Budget, owner string, n int64) *memory.Shar
 func TestReserveWaitsThenRefusesWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Config{Total: 100 * mb, PerOwner: 40 * mb})
-		held := reserve(t, b, "a", 30*mb)
+		share := reserve(t, b, "a", 30*mb)
 		began := time.Now()
 		_, err := b.Reserve(t.Context(), "a", 20*mb)
 		if fault.KindOf(err) != fault.Exhausted || time.Since(began) != 5*time.Second || !strings.HasSuffix(fault.Message(err), "yours hold 30 MiB of 40 MiB, and this one needs 20 MiB; try again in 5 s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		reserve(t, b, "b", 40*mb).Release() // others have their own
-		time.AfterFunc(time.Second, held.Release)
+		time.AfterFunc(time.Second, share.Release)
 		began = time.Now()
 		reserve(t, b, "a", 20*mb).Release()
 		if time.Since(began) != time.Second {
@@ -257,21 +257,21 @@ func TestNothingIsLeft(t *testing.T) {
 func TestContextEndsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Config{Total: 50 * mb, PerOwner: 20 * mb, Turns: 1})
-		held := reserve(t, b, "a", 20*mb)
+		share := reserve(t, b, "a", 20*mb)
 		gone := errors.New("client disconnected")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
 		if _, err := b.Reserve(ctx, "a", mb); !errors.Is(err, gone) {
 			t.Errorf("reserve: %v", err)
 		}
-		if err := held.Grow(ctx, mb); !errors.Is(err, gone) {
+		if err := share.Grow(ctx, mb); !errors.Is(err, gone) {
 			t.Errorf("grow: %v", err)
 		}
 		if _, err := b.Turn(ctx, "a", mb); !errors.Is(err, gone) {
 			t.Errorf("turn: %v", err)
 		}
-		held.Release()
-		held.Release()
+		share.Release()
+		share.Release()
 		if one, all := b.Used("a"); one != 0 || all != 0 {
 			t.Errorf("%d of %d bytes are left", one, all)
 		}
@@ -322,9 +322,9 @@ func TestBusyWhileFewBytesAreHeld(t *testing.T) {
 			}
 			told = nil
 		}
-		held := reserve(t, b, "a", mb)
+		share := reserve(t, b, "a", mb)
 		check("few bytes", true)
-		held.Release()
+		share.Release()
 		reserve(t, b, "a", mb).Release()
 		check("soon again")
 		many := reserve(t, b, "a", 100*mb)
@@ -349,7 +349,7 @@ func TestMachine(t *testing.T) {
 }
 
 func TestReadAllHoldsBeforeItReads(t *testing.T) {
-	for _, c := range []struct{ size, declared, limit, held, read int64 }{
+	for _, c := range []struct{ size, declared, limit, reserved, read int64 }{
 		{10, -1, 100, 0, 10},
 		{200, 200, 100, 0, 100},
 		{memory.Small, memory.Small, 1 << 20, 0, memory.Small},
@@ -364,16 +364,16 @@ func TestReadAllHoldsBeforeItReads(t *testing.T) {
 		{8 << 20, 8 << 20, 4 << 20, 4 << 20, 4 << 20},
 	} {
 		body := strings.NewReader(strings.Repeat("a", int(c.size)))
-		var held int64
+		var reserved int64
 		got, err := memory.ReadAll(t.Context(), func(_ context.Context, n int64) error {
-			if read := c.size - int64(body.Len()); read > max(held, memory.Small+1) || held > 0 && read < held {
-				t.Errorf("%+v: %d bytes were read while %d were held", c, read, held)
+			if read := c.size - int64(body.Len()); read > max(reserved, memory.Small+1) || reserved > 0 && read < reserved {
+				t.Errorf("%+v: %d bytes were read while %d were held", c, read, reserved)
 			}
-			held = n
+			reserved = n
 			return nil
 		}, body, c.declared, c.limit)
-		if err != nil || int64(len(got)) != c.read || held != c.held {
-			t.Errorf("%+v: %d bytes, %d held, %v", c, len(got), held, err)
+		if err != nil || int64(len(got)) != c.read || reserved != c.reserved {
+			t.Errorf("%+v: %d bytes, %d held, %v", c, len(got), reserved, err)
 		}
 	}
 	refused := errors.New("no room")
@@ -386,12 +386,12 @@ func TestReadAllHoldsBeforeItReads(t *testing.T) {
 func TestAnswerHoldsOnce(t *testing.T) {
 	b := memory.New(memory.Config{Total: 500 * mb})
 	s := b.Open("a")
-	for _, c := range []struct{ size, held int64 }{{1000, 0}, {2 * mb, 12 * mb}, {mb, 12 * mb}, {3 * mb, 18 * mb}} {
+	for _, c := range []struct{ size, reserved int64 }{{1000, 0}, {2 * mb, 12 * mb}, {mb, 12 * mb}, {3 * mb, 18 * mb}} {
 		if err := s.Answer(t.Context(), c.size); err != nil {
 			t.Fatal(err)
 		}
-		if one, _ := b.Used("a"); one != c.held {
-			t.Errorf("%d bytes are held for an answer of %d, want %d", one, c.size, c.held)
+		if one, _ := b.Used("a"); one != c.reserved {
+			t.Errorf("%d bytes are held for an answer of %d, want %d", one, c.size, c.reserved)
 		}
 	}
 	s.Release()

@@ -186,8 +186,15 @@ func newVault(b *testing.B) *vault.Vault {
 	}
 	b.Cleanup(func() { db.Close() })
 	now := time.Now() // it stands still: a large text takes a second, after which the vault reads new values again
-	return vault.New(vault.Config{DB: db, Tenant: owner, Master: vault.NewKeyMaster(make([]byte, 32)), MaxRecords: 1 << 30, MaxNew: 1 << 30, MaxOnRequest: 1 << 30,
-		Now: func() time.Time { return now }})
+	return vault.New(vault.Config{
+		DB:           db,
+		Tenant:       owner,
+		Master:       vault.NewKeyMaster(make([]byte, 32)),
+		MaxRecords:   1 << 30,
+		MaxNew:       1 << 30,
+		MaxOnRequest: 1 << 30,
+		Now:          func() time.Time { return now },
+	})
 }
 
 var owner = func() tenant.ID {

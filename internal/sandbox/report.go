@@ -55,7 +55,7 @@ import os, time
 for i in range(4):
     if os.fork() == 0:
         try:
-            held = b"x" * (limit // 2)
+            kept = b"x" * (limit // 2)
             time.sleep(15)
         finally:
             os._exit(0)

@@ -85,12 +85,12 @@ type QuickCaller interface {
 	CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error)
 }
 
-// HoldingHost is an optional ability of a Host: a result takes memory that is limited until it
+// ReservingHost is an optional ability of a Host: a result takes memory that is limited until it
 // is sent.
-type HoldingHost interface {
-	// CallHeld is like Call. The caller calls release once it no longer needs the result; release may
+type ReservingHost interface {
+	// CallReserved is like Call. The caller calls release once it no longer needs the result; release may
 	// be called several times, and also after an error.
-	CallHeld(ctx context.Context, method string, args []byte) (result []byte, release func(), err error)
+	CallReserved(ctx context.Context, method string, args []byte) (result []byte, release func(), err error)
 }
 
 // ClockRecorder is an optional ability of a Host: it receives the clock readings

@@ -10,7 +10,12 @@ import (
 // DefaultLimits returns the limits of a backend that is configured with none.
 func DefaultLimits() Limits {
 	return Limits{
-		MemoryBytes: 500 << 20, Processes: 128, OpenFiles: 256, FileBytes: 1 << 30, CPU: 600 * time.Second, ResultBytes: 64 << 20,
+		MemoryBytes: 500 << 20,
+		Processes:   128,
+		OpenFiles:   256,
+		FileBytes:   1 << 30,
+		CPU:         600 * time.Second,
+		ResultBytes: 64 << 20,
 	}
 }
 

@@ -51,7 +51,15 @@ func findGrant(ctx context.Context, o Owner, c call, d policy.Decision) (g grant
 // auditGrant records that a grant allowed a call.
 func auditGrant(s rules, home *home.Home, c tool.Call, d policy.Decision, g grant.Grant) {
 	s.cfg.Audit(audit.Line{
-		Kind: audit.Decision, Tenant: home.ID(), Execution: c.Execution, Session: c.Session,
-		Server: c.Server, Tool: c.Tool, Decision: "granted", Rule: d.Rule, Approval: g.ID, By: g.By,
+		Kind:      audit.Decision,
+		Tenant:    home.ID(),
+		Execution: c.Execution,
+		Session:   c.Session,
+		Server:    c.Server,
+		Tool:      c.Tool,
+		Decision:  "granted",
+		Rule:      d.Rule,
+		Approval:  g.ID,
+		By:        g.By,
 	})
 }

@@ -42,7 +42,15 @@ func (s rules) applyGuards(ctx context.Context, home *home.Home, c tool.Call, d 
 }
 
 func event(on guardrail.EventType, home *home.Home, c tool.Call) guardrail.Event {
-	return guardrail.Event{Type: on, Tenant: home.ID().String(), Execution: c.Execution, Session: c.Session, Server: c.Server, Tool: c.Tool, Arguments: c.Args}
+	return guardrail.Event{
+		Type:      on,
+		Tenant:    home.ID().String(),
+		Execution: c.Execution,
+		Session:   c.Session,
+		Server:    c.Server,
+		Tool:      c.Tool,
+		Arguments: c.Args,
+	}
 }
 
 // errAnswerBlocked is the cause of an error for a call that was made and answered.

@@ -98,7 +98,14 @@ func TestHookDecidesBeforeCall(t *testing.T) {
 		if f, ok := errors.AsType[*tool.Failure](err); err != nil && (!ok || f.Outcome() != tool.NotMade) {
 			t.Errorf("%s: %#v", name, err)
 		}
-		want := guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Execution: "exec_1", Server: "crm", Tool: "send", Arguments: json.RawMessage(`{"to":"ann"}`)}
+		want := guardrail.Event{
+			Type:      guardrail.BeforeCall,
+			Tenant:    "local",
+			Execution: "exec_1",
+			Server:    "crm",
+			Tool:      "send",
+			Arguments: json.RawMessage(`{"to":"ann"}`),
+		}
 		if d := cmp.Diff(want, slices.Concat(h.asked, []guardrail.Event{want})[0]); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}

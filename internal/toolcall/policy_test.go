@@ -79,7 +79,15 @@ func TestBlockedCallReportsRule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := audit.Line{Kind: audit.Decision, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "look", Decision: "block", Rule: "large"}
+	want := audit.Line{
+		Kind:      audit.Decision,
+		Tenant:    tenant.Local,
+		Execution: "exec_1",
+		Server:    "crm",
+		Tool:      "look",
+		Decision:  "block",
+		Rule:      "large",
+	}
 	if d := cmp.Diff(want, r.lines[0], cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); d != "" {
 		t.Error(d)
 	}

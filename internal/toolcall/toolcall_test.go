@@ -133,9 +133,23 @@ func TestCallIsRecordedBeforeAndAfter(t *testing.T) {
 	}
 	var want []audit.Line
 	for _, outcome := range []string{"answered", "failed", "unknown", "not_made"} {
-		want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "send", Outcome: outcome})
+		want = append(want, audit.Line{
+			Kind:      audit.ToolCall,
+			Tenant:    tenant.Local,
+			Execution: "exec_1",
+			Server:    "crm",
+			Tool:      "send",
+			Outcome:   outcome,
+		})
 	}
-	want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "read", Outcome: "not_made"})
+	want = append(want, audit.Line{
+		Kind:      audit.ToolCall,
+		Tenant:    tenant.Local,
+		Execution: "exec_1",
+		Server:    "crm",
+		Tool:      "read",
+		Outcome:   "not_made",
+	})
 	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"), cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}

@@ -100,7 +100,12 @@ func (r Remote) hasCredentials(at string) bool {
 func (l *login) account(at string) Account {
 	h := l.remote.host
 	return Account{
-		Server: h.name, URL: at, Logins: h.set.cfg.Logins, OnSecret: h.redact.addSecret, OnToken: h.AddToken, Log: h.set.cfg.Log,
+		Server:   h.name,
+		URL:      at,
+		Logins:   h.set.cfg.Logins,
+		OnSecret: h.redact.addSecret,
+		OnToken:  h.AddToken,
+		Log:      h.set.cfg.Log,
 		Resolve: func(ctx context.Context, what, value string) (string, error) {
 			value, err := h.set.cfg.Resolve(ctx, value)
 			if err != nil {

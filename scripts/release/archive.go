@@ -60,7 +60,14 @@ func writeTar(w io.Writer, at time.Time, files []file) error {
 		if err != nil {
 			return err
 		}
-		err = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: size, Mode: int64(f.mode), ModTime: at, Format: tar.FormatPAX})
+		err = out.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg,
+			Name:     f.name,
+			Size:     size,
+			Mode:     int64(f.mode),
+			ModTime:  at,
+			Format:   tar.FormatPAX,
+		})
 		if err == nil {
 			_, err = io.Copy(out, in)
 		}

@@ -52,8 +52,17 @@ func (r *release) writePackage(tmp, format string, t target, contents files.Cont
 		depends = []string{"glibc >= 2.17"}
 	}
 	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: "sandpiper", Arch: t.arch, Platform: "linux", Version: r.version, Section: "devel", Priority: "optional",
-		Maintainer: "The Sandpiper authors <sandpiper@localhost>", Description: description, Homepage: homepage, License: "MIT", MTime: r.time,
+		Name:         "sandpiper",
+		Arch:         t.arch,
+		Platform:     "linux",
+		Version:      r.version,
+		Section:      "devel",
+		Priority:     "optional",
+		Maintainer:   "The Sandpiper authors <sandpiper@localhost>",
+		Description:  description,
+		Homepage:     homepage,
+		License:      "MIT",
+		MTime:        r.time,
 		Overridables: nfpm.Overridables{Depends: depends, Contents: contents, Scripts: nfpm.Scripts{PostInstall: postInstall}, RPM: nfpm.RPM{BuildHost: "localhost"}},
 	})
 	if err := nfpm.PrepareForPackager(info, format); err != nil {

@@ -70,7 +70,14 @@ func (c Claim) solve(ctx context.Context, b execution.StoredRequest) error {
 	var state solving
 	var publisher sync.WaitGroup
 	publisher.Go(func() {
-		live.Publisher{Runs: c.Home.Runs, Execution: c.Execution, Next: state.next, Questions: &question.Set{}, Cancel: cancel, Log: c.Log}.Run(ctx, ctx.Done())
+		live.Publisher{
+			Runs:      c.Home.Runs,
+			Execution: c.Execution,
+			Next:      state.next,
+			Questions: &question.Set{},
+			Cancel:    cancel,
+			Log:       c.Log,
+		}.Run(ctx, ctx.Done())
 	})
 	last, err := c.Writers.Solve(ctx, c.Home, Task{Description: b.Task, Request: b.Request, Progress: state.report,
 		Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {

@@ -89,7 +89,14 @@ func (c Check) Before(ctx context.Context) *reply.Result {
 }
 
 func (c Check) event(on guardrail.EventType) guardrail.Event {
-	return guardrail.Event{Type: on, Tenant: c.Line.Tenant.String(), Execution: c.Line.Execution, Session: c.Line.Session, Code: c.Code, Variables: c.Vars}
+	return guardrail.Event{
+		Type:      on,
+		Tenant:    c.Line.Tenant.String(),
+		Execution: c.Line.Execution,
+		Session:   c.Line.Session,
+		Code:      c.Code,
+		Variables: c.Vars,
+	}
 }
 
 // After lets hooks check the outcome of the code. It returns the result that replaces a blocked one, else nil.

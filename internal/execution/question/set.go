@@ -108,7 +108,15 @@ func (s *Set) Add(asked Question, form Form, restore Restore, record Record) (*O
 		asked.Text, asked.Asker = strings.ReplaceAll(asked.Text, show, whole), strings.ReplaceAll(asked.Asker, show, whole)
 		asked.ID = asked.Approval
 	}
-	o := &Open{Question: asked, Until: until, form: form, restore: restore, record: record, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
+	o := &Open{
+		Question: asked,
+		Until:    until,
+		form:     form,
+		restore:  restore,
+		record:   record,
+		reply:    make(chan tool.Reply, 1),
+		closed:   make(chan struct{}),
+	}
 	o.expire = func() {
 		s.lock.Lock()
 		defer s.lock.Unlock()

@@ -65,15 +65,15 @@ type Key struct {
 // of its users.
 type Interpreter struct {
 	Key
-	turn chan struct{} // a semaphore; its holder may use the fields below
-	box  sandbox.Sandbox
-	id   string // of the live interpreter, to which a person may allow calls: unlike a session, it has no other one of its name
-	Spec        // with which it was started
-	// steps are the keys of the steps of the log whose variables it has; nil if box is.
+	turn    chan struct{} // a semaphore; its holder may use the fields below
+	sandbox sandbox.Sandbox
+	id      string // of the live interpreter, to which a person may allow calls: unlike a session, it has no other one of its name
+	Spec           // with which it was started
+	// steps are the keys of the steps of the log whose variables it has; nil if sandbox is.
 	steps map[string]bool
 	fresh bool // it was started without the variables of earlier steps
 	// locals are the tokens that are known to the interpreter's code, in mode strict;
-	// nil if box is.
+	// nil if sandbox is.
 	locals *redact.LocalTokens
 
 	// guarded by Pool.mu
@@ -198,7 +198,7 @@ func (s *Pool) takeTurn(in *Interpreter) {
 
 // freeze freezes the interpreter, if its backend can do that.
 func (s *Pool) freeze(in *Interpreter) bool {
-	f, ok := in.box.(sandbox.Freezer)
+	f, ok := in.sandbox.(sandbox.Freezer)
 	if !ok {
 		return true
 	}
@@ -211,13 +211,13 @@ func (s *Pool) freeze(in *Interpreter) bool {
 
 // thaw reports whether the interpreter is live, and thaws it. The caller has the turn.
 func (s *Pool) thaw(in *Interpreter) bool {
-	if in.box == nil {
+	if in.sandbox == nil {
 		return false
 	}
-	if f, ok := in.box.(sandbox.Freezer); ok && f.Thaw() != nil {
+	if f, ok := in.sandbox.(sandbox.Freezer); ok && f.Thaw() != nil {
 		s.end(in)
 	}
-	return in.box != nil
+	return in.sandbox != nil
 }
 
 // addStep records that the interpreter has the variables of a step. The caller has the turn.
@@ -238,13 +238,13 @@ func (s *Pool) end(in *Interpreter) {
 
 // closeSandbox closes the sandbox of an interpreter that is no longer counted as live.
 func (s *Pool) closeSandbox(in *Interpreter) {
-	if in.box == nil {
+	if in.sandbox == nil {
 		return
 	}
-	if err := in.box.Close(); err != nil {
+	if err := in.sandbox.Close(); err != nil {
 		s.log.Error("close an interpreter", "error", err)
 	}
-	in.box, in.locals, in.steps = nil, nil, nil
+	in.sandbox, in.locals, in.steps = nil, nil, nil
 }
 
 // reserveWait is how long a new interpreter waits for another to become idle: one that

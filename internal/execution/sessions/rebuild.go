@@ -28,7 +28,7 @@ type Rebuild struct {
 // Rerun is a step of a session's log that runs again.
 type Rerun struct {
 	session.Step
-	Held        *Interpreter   // of the session
+	Acquired    *Interpreter   // of the session; Rebuild has its turn
 	MemoryMB    int            // of the interpreter; 0 means the default
 	Record      []byte         // from which calls are answered
 	RepeatCalls bool           // calls are made instead
@@ -108,7 +108,7 @@ func replaySteps(ctx context.Context, steps []session.Step, o Rebuild, turn *Int
 			b.note("%s ended its interpreter and is skipped (%.200s)", s.ID(), s.Result)
 			continue
 		}
-		if err := rebuildStep(ctx, b, o, Rerun{Step: s, Held: turn, MemoryMB: o.MemoryMB, Session: steps}); err != nil {
+		if err := rebuildStep(ctx, b, o, Rerun{Step: s, Acquired: turn, MemoryMB: o.MemoryMB, Session: steps}); err != nil {
 			return nil, s.Number, err
 		}
 		turn.addStep(s.Key)

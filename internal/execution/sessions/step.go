@@ -64,7 +64,7 @@ type Step struct {
 // Config of a Step.
 type Config struct {
 	Key
-	Held      *Interpreter // whose turn Rebuild holds; nil if the step waits for it
+	Acquired  *Interpreter // whose turn Rebuild has; nil if the step waits for it
 	Replayed  bool         // the step is not logged
 	Log       *session.Log
 	Workspace *workspace.Files
@@ -72,8 +72,8 @@ type Config struct {
 
 // Enter waits for the turn of the session.
 func (p *Pool) Enter(ctx context.Context, cfg Config) (*Step, error) {
-	if cfg.Held != nil {
-		return &Step{Config: cfg, pool: p, in: cfg.Held}, nil
+	if cfg.Acquired != nil {
+		return &Step{Config: cfg, pool: p, in: cfg.Acquired}, nil
 	}
 	in, err := p.acquire(ctx, cfg.Key)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *Pool) Enter(ctx context.Context, cfg Config) (*Step, error) {
 
 // Leave passes the turn on.
 func (s *Step) Leave() {
-	if s.Held == nil {
+	if s.Acquired == nil {
 		s.pool.release(s.in)
 	}
 }
@@ -116,7 +116,7 @@ func (s *Step) Open(ctx context.Context, w Want) (sandbox.Sandbox, Spec, error) 
 	}
 	err := begin(ctx, w)
 	s.began = time.Now()
-	return in.box, in.Spec, err
+	return in.sandbox, in.Spec, err
 }
 
 // resume checks whether the step can continue the live interpreter.
@@ -144,12 +144,12 @@ func (s *Step) start(ctx context.Context, w Want) error {
 	if err := s.pool.reserve(ctx, s.in); err != nil {
 		return err
 	}
-	box, is, err := w.Open(ctx, cmp.Or(w.MemoryMB, w.DefaultMB))
+	sb, is, err := w.Open(ctx, cmp.Or(w.MemoryMB, w.DefaultMB))
 	if err != nil {
 		s.pool.end(s.in)
 		return err
 	}
-	s.in.box, s.in.Spec, s.in.fresh, s.in.id = box, is, old && !s.Replayed, rand.Text()
+	s.in.sandbox, s.in.Spec, s.in.fresh, s.in.id = sb, is, old && !s.Replayed, rand.Text()
 	return nil
 }
 

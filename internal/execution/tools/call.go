@@ -21,8 +21,15 @@ func (h *Host) call(ctx context.Context, a callArgs) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
 	end := h.serial.begin(ref, h.Clock)
 	res, err := h.caller.Call(ctx, tool.Call{
-		Ref: ref, Execution: h.Execution, Session: h.Session, Args: a.Args, References: a.References, Progress: h.progressOf(ctx, ref),
-		Hold: memory.FromContext(ctx).Answer, Store: h.storeLarge(ref), Starting: func() func() { return h.reportStarting(ctx, ref.Server) },
+		Ref:        ref,
+		Execution:  h.Execution,
+		Session:    h.Session,
+		Args:       a.Args,
+		References: a.References,
+		Progress:   h.progressOf(ctx, ref),
+		Hold:       memory.FromContext(ctx).Answer,
+		Store:      h.storeLarge(ref),
+		Starting:   func() func() { return h.reportStarting(ctx, ref.Server) },
 	})
 	if slow := end(err); slow != "" {
 		h.Warn(slow)

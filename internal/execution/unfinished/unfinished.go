@@ -34,7 +34,14 @@ type Execution struct {
 func List(ctx context.Context, r *execution.Runner, h *home.Home, session string) ([]Execution, error) {
 	all := []Execution{}
 	for _, s := range r.Suspended(h.ID(), session) {
-		c := Execution{ID: s.ID, State: "suspended", Why: "it waits for an answer of the user", Began: s.Started, Changed: s.Started, Tools: []string{}}
+		c := Execution{
+			ID:      s.ID,
+			State:   "suspended",
+			Why:     "it waits for an answer of the user",
+			Began:   s.Started,
+			Changed: s.Started,
+			Tools:   []string{},
+		}
 		if s.Ended {
 			c.State, c.Why = "ended", "it has ended, and its result was not fetched"
 		}
@@ -59,7 +66,15 @@ func List(ctx context.Context, r *execution.Runner, h *home.Home, session string
 func (x Execution) TooLarge() bool { return x.State == string(journal.TooLarge) }
 
 func fromRecord(l journal.Unfinished) Execution {
-	c := Execution{ID: l.Execution, State: string(l.Reason), Began: l.Created, Changed: l.Changed, Answered: l.Answered, Unknown: l.Unknown, Tools: []string{}}
+	c := Execution{
+		ID:       l.Execution,
+		State:    string(l.Reason),
+		Began:    l.Created,
+		Changed:  l.Changed,
+		Answered: l.Answered,
+		Unknown:  l.Unknown,
+		Tools:    []string{},
+	}
 	for _, t := range l.Tools {
 		c.Tools = append(c.Tools, t.String())
 	}

@@ -13,7 +13,14 @@ import (
 func TestPrint(t *testing.T) {
 	r := &Report{
 		Version: "v1.2.3", Date: time.Date(2026, 11, 21, 10, 30, 0, 0, time.UTC),
-		Machine: report.Machine{System: "linux/amd64", Kernel: "6.18", Processor: "AMD EPYC", Processors: 2, User: "root", Load: 0.1},
+		Machine: report.Machine{
+			System:     "linux/amd64",
+			Kernel:     "6.18",
+			Processor:  "AMD EPYC",
+			Processors: 2,
+			User:       "root",
+			Load:       0.1,
+		},
 		Rows: []Row{
 			Row{Measure: "warm 1+1", Value: 0.8512, Unit: "ms", Aim: "0.7 ms"}.withBare(11.8, timesFaster),
 			Row{Measure: "executions", Value: 371, Unit: "/s"}.withBare(106, timesFaster),

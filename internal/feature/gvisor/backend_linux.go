@@ -167,7 +167,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	x := &box{b: b, g: g, limits: spec.Limits}
+	x := &instance{b: b, g: g, limits: spec.Limits}
 	for _, m := range spec.Mounts {
 		if m.Target == "/workspace" && !m.ReadOnly {
 			x.disk = b.quotas.Join(filepath.Join(b.cfg.Roots[m.Root], m.Name), x, spec.Limits)

@@ -11,7 +11,7 @@ import (
 // A sandbox is frozen by the kernel of the guest, through runsc. SIGSTOP to its processes on the
 // host would be faster, but a stopped stub process makes the sentry kill the process of the guest.
 
-// freezeState records whether a box is frozen.
+// freezeState records whether a sandbox is frozen.
 type freezeState struct {
 	mu     sync.Mutex
 	closed bool // no further freeze is allowed
@@ -19,12 +19,12 @@ type freezeState struct {
 }
 
 // Freeze implements sandbox.Freezer.
-func (x *box) Freeze() error { return x.setFrozen(true, "pause") }
+func (x *instance) Freeze() error { return x.setFrozen(true, "pause") }
 
 // Thaw implements sandbox.Freezer.
-func (x *box) Thaw() error { return x.setFrozen(false, "resume") }
+func (x *instance) Thaw() error { return x.setFrozen(false, "resume") }
 
-func (x *box) setFrozen(frozen bool, command string) error {
+func (x *instance) setFrozen(frozen bool, command string) error {
 	s := &x.freeze
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,10 +51,10 @@ func (s *freezeState) close() {
 }
 
 // Processes returns the process that holds the files: the sentry opens them itself (--directfs).
-func (x *box) Processes() []int { return []int{x.g.sentry.pid} }
+func (x *instance) Processes() []int { return []int{x.g.sentry.pid} }
 
 // HasExited reports whether the sandbox has ended.
-func (x *box) HasExited() bool { return x.g.sentry.hasExited() }
+func (x *instance) HasExited() bool { return x.g.sentry.hasExited() }
 
 // Kill ends it.
-func (x *box) Kill() { x.g.kill() }
+func (x *instance) Kill() { x.g.kill() }

@@ -205,12 +205,12 @@ func TestCgroupLimitsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.(*box).limits.MemoryBytes = 1 << 40 // of the watch
+	s.(*instance).limits.MemoryBytes = 1 << 40 // of the watch
 	out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: `
 import os, time
 for _ in range(5):
     if os.fork() == 0:
-        held = os.urandom(1 << 20) * 90
+        kept = os.urandom(1 << 20) * 90
         time.sleep(5)
         os._exit(0)
 time.sleep(5)`}, sandbox.NoHost{})

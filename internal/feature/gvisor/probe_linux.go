@@ -80,7 +80,7 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &box{b: b, g: g, limits: spec.Limits}
+	s := &instance{b: b, g: g, limits: spec.Limits}
 	defer s.Close()
 	canary := filepath.Join(b.cfg.State, "canary")
 	if err := os.WriteFile(canary, []byte("seen"), 0o644); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
-// box is one open sandbox.
-type box struct {
+// instance is one open sandbox.
+type instance struct {
 	b      *Backend
 	g      *guest
 	limits sandbox.Limits
@@ -27,7 +27,7 @@ type box struct {
 }
 
 // Close kills the sandbox and ends a Run.
-func (x *box) Close() error {
+func (x *instance) Close() error {
 	x.freeze.close()
 	x.disk.Leave()
 	x.g.end()
@@ -36,10 +36,10 @@ func (x *box) Close() error {
 }
 
 // CPUTime implements sandbox.Meter.
-func (x *box) CPUTime() time.Duration { return x.g.sentry.cpuTime() }
+func (x *instance) CPUTime() time.Duration { return x.g.sentry.cpuTime() }
 
 // Run implements sandbox.Sandbox.
-func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
+func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.dead {
@@ -96,7 +96,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 const exitWait = 2 * time.Second
 
 // explain sets the cause of death of a worker that died without a Done frame.
-func (x *box) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
+func (x *instance) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
 	if overMemory {
 		return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
 			"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))

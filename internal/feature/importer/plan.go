@@ -120,8 +120,17 @@ func sameServer(existing, imported config.Server) bool {
 }
 
 func configServer(s clientconfig.Server, dir string) config.Server {
-	c := config.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL,
-		Headers: s.Headers, Transport: s.Transport, Timeout: s.Timeout}
+	c := config.Server{
+		Name:      s.Name,
+		Command:   s.Command,
+		Args:      s.Args,
+		Env:       s.Env,
+		Dir:       s.Dir,
+		URL:       s.URL,
+		Headers:   s.Headers,
+		Transport: s.Transport,
+		Timeout:   s.Timeout,
+	}
 	if c.Dir == "" {
 		c.Dir = dir
 	}

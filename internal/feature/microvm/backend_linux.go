@@ -45,9 +45,9 @@ type Backend struct {
 	starter    *starter
 	quotas     *quota.Watch // nil if there are none
 
-	mu     sync.Mutex
-	boxes  map[*box]bool
-	closed bool
+	mu        sync.Mutex
+	instances map[*instance]bool
+	closed    bool
 }
 
 const (
@@ -63,7 +63,7 @@ const installHint = "on Debian: apt-get install qemu-system-x86 virtiofsd linux-
 // New boots a guest and takes its snapshot. It fails with fault.Unavailable and a hint if this
 // host lacks a program, the kernel of the guest or KVM, or if the guest does not start.
 func New(ctx context.Context, cfg Config) (_ *Backend, err error) {
-	b := &Backend{cfg: cfg.withDefaults(), starter: newStarter(), boxes: map[*box]bool{}}
+	b := &Backend{cfg: cfg.withDefaults(), starter: newStarter(), instances: map[*instance]bool{}}
 	defer func() {
 		if err != nil {
 			b.Close()
@@ -276,11 +276,11 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 		return nil, fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "no sandbox can be opened: the interpreter, QEMU or the kernel of guests has changed on disk").
 			WithHint("run the code again: a new guest boots")
 	}
-	x := &box{b: b, limits: spec.Limits, usages: make(chan guestMessage, 1), exited: make(chan struct{})}
+	x := &instance{b: b, limits: spec.Limits, usages: make(chan guestMessage, 1), exited: make(chan struct{})}
 	b.mu.Lock()
 	closed := b.closed
 	if !closed {
-		b.boxes[x] = true
+		b.instances[x] = true
 	}
 	b.mu.Unlock()
 	if closed {
@@ -353,7 +353,7 @@ func fingerprintOf(files ...string) (fingerprint, error) {
 func (b *Backend) Drain(ctx context.Context) {
 	for tick := time.NewTicker(drainInterval); ; {
 		b.mu.Lock()
-		open := len(b.boxes)
+		open := len(b.instances)
 		b.mu.Unlock()
 		if open == 0 {
 			return
@@ -371,13 +371,13 @@ const drainInterval = 100 * time.Millisecond
 // Close implements sandbox.Backend.
 func (b *Backend) Close() error {
 	b.mu.Lock()
-	boxes, closed := b.boxes, b.closed
-	b.boxes, b.closed = map[*box]bool{}, true
+	instances, closed := b.instances, b.closed
+	b.instances, b.closed = map[*instance]bool{}, true
 	b.mu.Unlock()
 	if closed {
 		return nil
 	}
-	for x := range boxes {
+	for x := range instances {
 		_ = x.Close()
 	}
 	b.starter.close()

@@ -47,8 +47,14 @@ func writeInitramfs(f io.Writer, c Config, k kernel) error {
 	a := &archive{w: bufio.NewWriterSize(f, 1<<20), dirs: map[string]bool{}}
 	program, args, env := keeper.ZygoteCommand(c.Packages != "")
 	g := guestConfig{
-		Seed: newSeed(), Dirs: keeper.RootDirs, Devices: keeper.RootDevices, Program: program, Args: args, Env: env,
-		Init: init, Import: c.importTimeout.Seconds(),
+		Seed:    newSeed(),
+		Dirs:    keeper.RootDirs,
+		Devices: keeper.RootDevices,
+		Program: program,
+		Args:    args,
+		Env:     env,
+		Init:    init,
+		Import:  c.importTimeout.Seconds(),
 	}
 	g.Init.Preload = append(g.Init.Preload, c.Preload...)
 	a.dir("/shared")
@@ -72,12 +78,7 @@ func writeInitramfs(f io.Writer, c Config, k kernel) error {
 	for from, to := range c.Libraries {
 		a.copy(from, to)
 	}
-	for top := range a.dirs {
-		if strings.Count(top, "/") == 1 && !slices.Contains([]string{"/shared", "/root", "/dev", "/proc", "/sys"}, top) {
-			g.Trees = append(g.Trees, top)
-		}
-	}
-	slices.Sort(g.Trees)
+	g.Trees = a.trees()
 	for _, m := range k.modules {
 		name := filepath.Base(m)
 		a.copy(m, "/modules/"+name)
@@ -106,6 +107,17 @@ type archive struct {
 	dirs map[string]bool
 	next int // inode
 	err  error
+}
+
+// trees returns the directories of the root that a sandbox contains.
+func (a *archive) trees() (all []string) {
+	for top := range a.dirs {
+		if strings.Count(top, "/") == 1 && !slices.Contains([]string{"/shared", "/root", "/dev", "/proc", "/sys"}, top) {
+			all = append(all, top)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 const (

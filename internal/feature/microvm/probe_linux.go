@@ -100,7 +100,7 @@ func (p *probeResult) run(ctx context.Context, spec sandbox.Spec, in *attempts) 
 	}
 	defer s.Close()
 	p.opened = time.Since(began)
-	v := s.(*box).vm
+	v := s.(*instance).vm
 	p.programs = map[string]confinement{"QEMU": confinementOf(v.qemu), "virtiofsd": confinementOf(v.sharing)}
 	vars, _ := json.Marshal(map[string]any{"canary": "/proc/1/cmdline", "limit": spec.Limits.MemoryBytes})
 	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, sandbox.NoHost{})

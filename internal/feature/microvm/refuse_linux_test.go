@@ -121,7 +121,7 @@ func TestOpenRefusesSnapshotOfAnotherVersion(t *testing.T) {
 	if err := os.WriteFile(program, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b := &Backend{cfg: h.cfg.withDefaults(), qemu: program, virtiofsd: program, kernel: kernel{path: program}, boxes: map[*box]bool{}}
+	b := &Backend{cfg: h.cfg.withDefaults(), qemu: program, virtiofsd: program, kernel: kernel{path: program}, instances: map[*instance]bool{}}
 	var err error
 	if b.programs, err = fingerprintOf(program, program, program); err != nil || !b.intact() {
 		t.Fatal(err)

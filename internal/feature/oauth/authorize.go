@@ -18,7 +18,8 @@ type Interaction = upstream.Interaction
 // Authorize runs an interactive login for a challenge and stores the tokens. ctx bounds
 // its duration.
 func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error {
-	wanted, before := l.mergeChallenge(c)
+	before, _ := l.current() // an unreadable login is replaced
+	wanted := mergeChallenge(c, before)
 	to, err := l.cfg.discover(ctx, wanted)
 	if err != nil {
 		return err
@@ -30,22 +31,29 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 	if before != nil && before.Issuer == to.Issuer {
 		had = before.Scopes
 	}
-	scopes := l.cfg.requestedScopes(wanted, had, to)
+	scopes := l.cfg.Client.requestedScopes(wanted, had, to)
 	if slices.Contains(to.metadata.Scopes, offlineAccess) && !slices.Contains(scopes, offlineAccess) {
 		scopes = append(scopes, offlineAccess)
 	}
-	back, made, err := l.openCallback(before, to, scopes)
+	back, made, err := l.cfg.Client.openCallback(before, to, scopes)
 	if err != nil {
 		return err
 	}
 	defer back.close()
-	r := &record{URL: l.cfg.URL, Resource: to.resource, Issuer: to.Issuer, Endpoint: to.Token, Revocation: to.Revocation, Registration: made}
+	r := &record{
+		URL:          l.cfg.URL,
+		Resource:     to.resource,
+		Issuer:       to.Issuer,
+		Endpoint:     to.Token,
+		Revocation:   to.Revocation,
+		Registration: made,
+	}
 	if made != nil {
 		r.Client = made.Client
 	} else if r.Client, r.Registration, err = l.cfg.clientFor(ctx, to, back.redirectURI, scopes); err != nil {
 		return err
 	}
-	if err := l.runCodeFlow(ctx, r, to, back, scopes, p); err != nil {
+	if err := l.cfg.runCodeFlow(ctx, r, to, back, scopes, p); err != nil {
 		if made != nil { // the client may be unknown to the server, which only the browser displays
 			l.forgetClient(ctx)
 		}
@@ -56,13 +64,13 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 
 // openCallback starts the callback server: at the redirect URL of a registered client
 // that can be reused, otherwise at the configured one.
-func (l *Login) openCallback(before *record, to authServer, scopes []string) (*callbackServer, *registration, error) {
-	if before != nil && l.cfg.needsRegistration(to) && before.Registration.isUsable(to.Issuer, l.cfg.Client.Redirect, scopes) {
+func (c Client) openCallback(before *record, to authServer, scopes []string) (*callbackServer, *registration, error) {
+	if before != nil && c.needsRegistration(to) && before.Registration.isUsable(to.Issuer, c.Redirect, scopes) {
 		if back, err := listenCallback(before.Registration.Redirect); err == nil {
 			return back, before.Registration, nil
 		}
 	}
-	back, err := listenCallback(l.cfg.Client.Redirect)
+	back, err := listenCallback(c.Redirect)
 	return back, nil, err
 }
 
@@ -87,46 +95,44 @@ func (l *Login) forgetClient(ctx context.Context) {
 // offlineAccess is the scope that requests a refresh token.
 const offlineAccess = "offline_access"
 
-// mergeChallenge merges the challenge with the stored one, and returns the stored login.
-func (l *Login) mergeChallenge(c Challenge) (Challenge, *record) {
-	r, err := l.current()
-	if err != nil || r == nil {
-		return c, nil
+// mergeChallenge merges a challenge with the stored one; r is nil without a login.
+func mergeChallenge(c Challenge, r *record) Challenge {
+	if r == nil || r.Challenge == nil {
+		return c
 	}
-	if w := r.Challenge; w != nil {
-		if c.Metadata == "" {
-			c.Metadata = w.Metadata
-		}
-		if w.InsufficientScope || c.Scopes == nil {
-			c.Scopes, c.InsufficientScope = append(slices.Clone(c.Scopes), w.Scopes...), w.InsufficientScope
-		}
+	w := r.Challenge
+	if c.Metadata == "" {
+		c.Metadata = w.Metadata
 	}
-	return c, r
+	if w.InsufficientScope || c.Scopes == nil {
+		c.Scopes, c.InsufficientScope = append(slices.Clone(c.Scopes), w.Scopes...), w.InsufficientScope
+	}
+	return c
 }
 
 // runCodeFlow sends the person to the authorization server and exchanges the code for
 // tokens.
-func (l *Login) runCodeFlow(ctx context.Context, r *record, to authServer, back *callbackServer, scopes []string, p Interaction) error {
+func (c Config) runCodeFlow(ctx context.Context, r *record, to authServer, back *callbackServer, scopes []string, p Interaction) error {
 	verifier := oauth2.GenerateVerifier()
 	cfg := oauth2.Config{ClientID: r.Client.ID, RedirectURL: back.redirectURI, Scopes: scopes, Endpoint: oauth2.Endpoint{AuthURL: to.Authorization}}
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", to.resource)}
 	if slices.Contains(scopes, offlineAccess) {
 		options = append(options, oauth2.SetAuthURLParam("prompt", "consent")) // required by OpenID Connect
 	}
-	l.cfg.OnSecret(verifier)
+	c.OnSecret(verifier)
 	p.OpenURL(cfg.AuthCodeURL(back.state, options...))
 	a, err := back.wait(ctx, to.NamesItself, p)
 	if err != nil {
 		return err
 	}
-	l.cfg.OnSecret(a.code)
+	c.OnSecret(a.code)
 	switch {
 	case a.issuer != to.Issuer && (a.issuer != "" || to.NamesItself && !a.codeOnly):
 		return fault.New(fault.Denied, "received a redirect of another authorization server than %s; nothing was sent there", issuerOrigin(to.Issuer))
 	case a.err != "":
 		return fault.New(fault.Denied, "uses the authorization server %s, which refused the login: %s", issuerOrigin(to.Issuer), sanitize.Line(a.err, 300))
 	}
-	got, err := l.cfg.requestToken(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
+	got, err := c.requestToken(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {back.redirectURI},
 		"code_verifier": {verifier}, "resource": {to.resource},
 	})

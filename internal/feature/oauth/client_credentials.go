@@ -35,16 +35,16 @@ func NewClientCredentials(cfg Config) *ClientCredentials {
 
 // Token returns the token to send, "" if there is none.
 func (m *ClientCredentials) Token(ctx context.Context) (string, error) {
-	held := m.current()
-	if held == nil {
+	token := m.current()
+	if token == nil {
 		return "", nil
 	}
 	if !m.needsRenewal() {
-		return held.AccessToken, nil
+		return token.AccessToken, nil
 	}
-	err := m.obtain(ctx, held.AccessToken, Challenge{})
+	err := m.obtain(ctx, token.AccessToken, Challenge{})
 	switch {
-	case err != nil && time.Now().After(held.Expiry):
+	case err != nil && time.Now().After(token.Expiry):
 		return "", err
 	case err != nil:
 		m.postpone()
@@ -55,8 +55,8 @@ func (m *ClientCredentials) Token(ctx context.Context) (string, error) {
 // Renew replaces a token that the server rejected, "" if none was sent. On success,
 // another token is available.
 func (m *ClientCredentials) Renew(ctx context.Context, refused string, c Challenge) error {
-	held := m.current()
-	if held != nil && held.AccessToken != refused {
+	token := m.current()
+	if token != nil && token.AccessToken != refused {
 		return nil
 	}
 	if m.rejected.recentlyRejected(refused, c.AfterRenewal && !(c.InsufficientScope && m.lacksScope(c.Scopes))) {
@@ -99,16 +99,16 @@ func (m *ClientCredentials) obtain(ctx context.Context, used string, c Challenge
 		return err
 	}
 	defer release()
-	if held := m.current(); held != nil && held.AccessToken != used {
+	if token := m.current(); token != nil && token.AccessToken != used {
 		return nil
 	}
 	p := m.server
-	if held := m.current(); held == nil || !m.needsRenewal() { // the server may have moved to another authorization server
+	if token := m.current(); token == nil || !m.needsRenewal() { // the server may have moved to another authorization server
 		if p, err = m.cfg.discover(ctx, c); err != nil {
 			return err
 		}
 	}
-	asked := m.cfg.requestedScopes(c, m.scopes, p)
+	asked := m.cfg.Client.requestedScopes(c, m.scopes, p)
 	got, err := m.request(ctx, p, asked)
 	if err != nil {
 		return err

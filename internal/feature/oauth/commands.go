@@ -85,7 +85,7 @@ func runLogin(ctx context.Context, env *cli.Env, server string, o loginOptions) 
 func login(ctx, waiting context.Context, env *cli.Env, d *daemon.Daemon, server string, o loginOptions) (change catalog.Change, err error) {
 	person := terminalInteraction(waiting, env, o)
 	if o.tenant == "" {
-		if err := d.Servers.Login(waiting, server, person); err != nil {
+		if err := d.Servers.Login(waiting, tenant.ID{}, server, person); err != nil {
 			return change, errors.Join(context.Cause(ctx), err)
 		}
 		return d.Servers.List(ctx, server)
@@ -102,9 +102,12 @@ func login(ctx, waiting context.Context, env *cli.Env, d *daemon.Daemon, server 
 		err = home.Release(ctx)
 	}
 	if err == nil {
-		change, err = d.Servers.LoginTenant(waiting, id, server, person)
+		err = d.Servers.Login(waiting, id, server, person)
 	}
-	return change, err
+	if err != nil {
+		return change, err
+	}
+	return d.Servers.ListOwn(waiting, id, server)
 }
 
 // terminalInteraction shows the address and reads the address that the user pastes.
@@ -149,17 +152,13 @@ func runLogout(ctx context.Context, env *cli.Env, server, uid string) error {
 		return err
 	}
 	defer d.Close()
-	logout := d.Servers.Logout
+	var id tenant.ID // of all
 	if uid != "" {
-		id, err := tenant.ParseStored(uid)
-		if err != nil {
+		if id, err = tenant.ParseStored(uid); err != nil {
 			return err
 		}
-		logout = func(ctx context.Context, server string) (error, error) {
-			return d.Servers.LogoutTenant(ctx, id, server)
-		}
 	}
-	unrevoked, err := logout(ctx, server)
+	unrevoked, err := d.Servers.Logout(ctx, id, server)
 	if err != nil {
 		return err
 	}

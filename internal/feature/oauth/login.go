@@ -5,10 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/oauth2"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
@@ -18,23 +15,18 @@ import (
 
 // Login is a stored interactive login to one server.
 type Login struct {
-	cfg   Config
-	mutex ctxMutex // held while the record is changed
-
-	mu       sync.Mutex
-	record   *record // nil without a login
-	err      error   // why the record cannot be read
-	stamp    secret.Stamp
-	loaded   bool
+	storedRecord
 	rejected rejectedToken
 
-	// guarded by mutex
+	// guarded by storedRecord.mutex
 	renewErr error     // error of the last renewal
 	retryAt  time.Time // earliest next renewal
 }
 
 // NewLogin returns the Login of a server. It reads nothing.
-func NewLogin(cfg Config) *Login { return &Login{cfg: cfg.withDefaults(), mutex: make(ctxMutex, 1)} }
+func NewLogin(cfg Config) *Login {
+	return &Login{storedRecord: storedRecord{cfg: cfg.withDefaults(), mutex: make(ctxMutex, 1)}}
+}
 
 // Token returns the token to send, "" if there is none. A token that expires soon is
 // renewed first.
@@ -69,9 +61,7 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 		return err
 	case r != nil && r.Access != "" && r.Access != refused:
 		return nil
-	case r == nil || r.Access == "":
-		return l.loginNeeded(ctx, c)
-	case c.InsufficientScope:
+	case r == nil || r.Access == "" || c.InsufficientScope:
 		return l.loginNeeded(ctx, c)
 	case l.rejected.recentlyRejected(refused, c.AfterRenewal):
 		return l.cfg.loginRequired("needs a new login: it rejects a new token")
@@ -81,64 +71,10 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 	return l.renew(ctx, refused, "was rejected")
 }
 
-// Changed reports whether the stored login differs from the one last read.
-func (l *Login) Changed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.loaded || !l.stamp.Equal(l.cfg.Store.Stamp(l.cfg.recordName()))
-}
-
 // Requested reports whether the server required a login, or a login exists.
 func (l *Login) Requested() bool {
 	r, err := l.current()
 	return r != nil && (r.Access != "" || r.Challenge != nil) || err != nil
-}
-
-// current returns the stored record. It is not modified afterwards.
-func (l *Login) current() (*record, error) {
-	if l.Changed() {
-		r, stamp, err := l.cfg.load()
-		l.set(r, stamp, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.record, l.err
-}
-
-func (l *Login) set(r *record, stamp secret.Stamp, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.record, l.stamp, l.err, l.loaded = r, stamp, err, true
-}
-
-// exclusive runs f with the locks for changing the record, in this and other processes.
-// It continues for a grace period after ctx ends.
-func (l *Login) exclusive(ctx context.Context, f func(context.Context) error) error {
-	release, err := l.mutex.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	ctx, cancel := withGrace(ctx)
-	defer cancel()
-	waiting, done := context.WithTimeout(ctx, 2*requestTimeout)
-	defer done()
-	unlock, err := l.cfg.Store.Lock(waiting, l.cfg.recordName())
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "has a login that is locked by another process or cannot be written").
-			WithHint("the data directory must belong to the user that runs Sandpiper")
-	}
-	defer unlock()
-	return f(ctx)
-}
-
-// put stores a record for all processes.
-func (l *Login) put(r *record) error {
-	stamp, err := l.cfg.save(r)
-	if err == nil {
-		l.set(r, stamp, nil)
-	}
-	return err
 }
 
 // renew replaces a token for the reason in fate, unless a concurrent call has done so.
@@ -159,9 +95,9 @@ func (l *Login) renew(ctx context.Context, used, fate string) error {
 		case hasErrorCode(err, "invalid_grant"):
 			next.Refresh = ""
 			l.persist(&next)
-			return l.renewalRefused(r, fate, err)
+			return l.cfg.renewalRefused(r, fate, err)
 		case hasErrorCode(err, "invalid_client", "unauthorized_client"):
-			l.renewErr, l.retryAt = l.renewalRefused(r, fate, err), time.Now().Add(renewRetryDelay)
+			l.renewErr, l.retryAt = l.cfg.renewalRefused(r, fate, err), time.Now().Add(renewRetryDelay)
 			return l.renewErr
 		case err != nil:
 			l.renewErr, l.retryAt = serverUnavailable(r.Issuer, err), time.Now().Add(renewRetryDelay)
@@ -177,26 +113,8 @@ func (l *Login) renew(ctx context.Context, used, fate string) error {
 // a new request.
 const renewRetryDelay = 2 * time.Second
 
-func (l *Login) renewalRefused(r *record, fate string, err error) error {
-	return l.cfg.loginRequired("needs a new login: its token %s, and %s does not renew it: %s", fate, issuerOrigin(r.Issuer), reason(err))
-}
-
-// setToken stores a token in the record.
-func (r *record) setToken(got *oauth2.Token, asked []string) {
-	r.Access, r.ObtainedAt, r.Expiry, r.Scopes = got.AccessToken, time.Now(), got.Expiry, grantedScopes(got, asked)
-	if got.RefreshToken != "" {
-		r.Refresh = got.RefreshToken
-	}
-}
-
-// persist uses a record from now on, even if it cannot be stored.
-func (l *Login) persist(r *record) {
-	stamp, err := l.cfg.save(r)
-	if err != nil {
-		l.cfg.Log.Error("a renewed login could not be stored and will be lost when this process exits", "server", l.cfg.Server, "error", err)
-		stamp = l.cfg.Store.Stamp(l.cfg.recordName())
-	}
-	l.set(r, stamp, nil)
+func (c Config) renewalRefused(r *record, fate string, err error) error {
+	return c.loginRequired("needs a new login: its token %s, and %s does not renew it: %s", fate, issuerOrigin(r.Issuer), reason(err))
 }
 
 // loginNeeded returns the error for a missing login. It stores the challenge for the
@@ -252,29 +170,17 @@ func (l *Login) Logout(ctx context.Context) (unrevoked, err error) {
 		case stamp.Equal(secret.Stamp{}) || r != nil && r.Access == "":
 			return fault.New(fault.NotFound, "has no login")
 		case r != nil: // otherwise it was for another URL
-			unrevoked = l.revoke(ctx, r)
+			unrevoked = l.cfg.revokeTokens(ctx, r)
 		}
 		return nil
 	})
 	return unrevoked, err
 }
 
-// remove deletes the record, but keeps the registered client of an existing login.
-func (l *Login) remove(r *record) error {
-	if r != nil && r.Access != "" && r.Registration != nil {
-		return l.put(&record{URL: r.URL, Registration: r.Registration})
-	}
-	if err := l.cfg.Store.Delete(l.cfg.recordName()); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "has a login that cannot be deleted")
-	}
-	l.set(nil, secret.Stamp{}, nil)
-	return nil
-}
-
-// revoke revokes both tokens. The refresh token comes first, since some servers revoke
+// revokeTokens revokes both tokens. The refresh token comes first, since some servers revoke
 // the access token with it. A self-contained access token (JWT) cannot be revoked and
 // expires soon.
-func (l *Login) revoke(ctx context.Context, r *record) error {
+func (c Config) revokeTokens(ctx context.Context, r *record) error {
 	if r.Revocation == "" {
 		return fault.New(fault.Unavailable, "uses the authorization server %s, which does not support revocation", issuerOrigin(r.Issuer))
 	}
@@ -283,7 +189,7 @@ func (l *Login) revoke(ctx context.Context, r *record) error {
 		if t.token == "" {
 			continue
 		}
-		err := l.cfg.revoke(ctx, r, t.token, t.hint)
+		err := c.revoke(ctx, r, t.token, t.hint)
 		if t.token == r.Access && r.Refresh != "" && failed == nil && hasErrorCode(err, "unsupported_token_type") {
 			continue
 		}

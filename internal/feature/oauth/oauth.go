@@ -62,8 +62,8 @@ func (c Config) loginRequired(format string, args ...any) *fault.Error {
 }
 
 // requestedScopes returns the scopes to request, including those already granted.
-func (c Config) requestedScopes(wanted Challenge, granted []string, p authServer) []string {
-	ask := c.Client.Scopes
+func (c Client) requestedScopes(wanted Challenge, granted []string, p authServer) []string {
+	ask := c.Scopes
 	switch {
 	case ask != nil && wanted.InsufficientScope:
 		ask = append(slices.Clone(ask), wanted.Scopes...)

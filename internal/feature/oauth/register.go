@@ -14,8 +14,8 @@ import (
 
 // needsRegistration reports whether dynamic registration is needed: the configuration
 // contains no client, and no metadata document that the server supports.
-func (c Config) needsRegistration(p authServer) bool {
-	return c.Client.ID == "" && (c.Client.MetadataURL == "" || !p.Documents)
+func (c Client) needsRegistration(p authServer) bool {
+	return c.ID == "" && (c.MetadataURL == "" || !p.Documents)
 }
 
 // clientFor returns the client for an authorization server, and its registration if it
@@ -24,7 +24,7 @@ func (c Config) clientFor(ctx context.Context, p authServer, redirect string, sc
 	switch {
 	case c.Client.ID != "":
 		return c.Client.identity(p.metadata), nil, nil
-	case !c.needsRegistration(p):
+	case !c.Client.needsRegistration(p):
 		return clientIdentity{ID: c.Client.MetadataURL, Method: methodNone}, nil, nil
 	case p.Registration != "":
 		made, err := c.register(ctx, p, redirect, scopes)

@@ -50,7 +50,14 @@ func (c *Client) Tokens(ctx context.Context, a upstream.Account) (upstream.Token
 		*value = resolved
 	}
 	a.OnSecret(client.Secret)
-	cfg := Config{Server: a.Server, URL: a.URL, Client: client, Store: a.Logins, OnSecret: a.OnToken, Log: a.Log}
+	cfg := Config{
+		Server:   a.Server,
+		URL:      a.URL,
+		Client:   client,
+		Store:    a.Logins,
+		OnSecret: a.OnToken,
+		Log:      a.Log,
+	}
 	if c.Machine {
 		return NewClientCredentials(cfg), nil
 	}

@@ -24,6 +24,6 @@ sandbox.`}},
 
 func start(core daemon.Core) (daemon.Part, error) {
 	t := core.Tools
-	f := New(Config{Catalog: t.Catalog, Calls: t.Calls, Servers: t.Servers, ServersOf: t.ServersOf, Log: core.Log})
-	return daemon.Part{Relay: Relay(f), Close: func() error { f.Close(); return nil }}, nil
+	g := New(Config{Catalog: t.Catalog, Calls: t.Calls, Servers: t.Servers, ServersOf: t.ServersOf, Log: core.Log})
+	return daemon.Part{Relay: Relay(g), Close: func() error { g.Close(); return nil }}, nil
 }

@@ -6,12 +6,16 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // listCache caches the last lists of one kind.
 type listCache[T any] struct {
-	wait time.Duration
-	ask  func(ctx context.Context, server string) ([]T, error)
+	of      capability
+	list    func(*upstream.Set, context.Context, string) ([]T, error)
+	servers *upstream.Set
+	wait    time.Duration
 
 	end   context.CancelFunc            // ends the context of the goroutines of work
 	spawn func(f func(context.Context)) // runs f in a goroutine of work
@@ -30,8 +34,15 @@ type asking struct {
 	late bool // a caller gave up
 }
 
-func newListCache[T any](wait time.Duration, ask func(context.Context, string) ([]T, error)) *listCache[T] {
-	s := &listCache[T]{wait: wait, ask: ask, asking: map[string]*asking{}, known: map[string][]T{}}
+func newListCache[T any](cfg Config, of capability, list func(*upstream.Set, context.Context, string) ([]T, error)) *listCache[T] {
+	s := &listCache[T]{
+		of:      of,
+		list:    list,
+		servers: cfg.Servers,
+		wait:    cfg.Wait,
+		asking:  map[string]*asking{},
+		known:   map[string][]T{},
+	}
 	ctx, end := context.WithCancel(context.Background())
 	s.end, s.spawn = end, func(f func(context.Context)) { s.work.Go(func() { f(ctx) }) }
 	return s
@@ -96,7 +107,7 @@ func (s *listCache[T]) begin(server string) *asking {
 	}
 	s.asking[server] = a
 	s.spawn(func(ctx context.Context) {
-		list, err := s.ask(ctx, server)
+		list, err := s.list(s.servers, ctx, server)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.asking, server)

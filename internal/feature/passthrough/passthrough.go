@@ -7,7 +7,7 @@
 // Quarantined tools and tools of unconnected servers are not listed; calling one returns
 // the reason.
 //
-// A Face is safe for concurrent use. It caches the last lists of resources and prompts,
+// An Aggregator is safe for concurrent use. It caches the last lists of resources and prompts,
 // requests them again when a client lists them, and limits the wait for an answer. It
 // redacts nothing and decides nothing.
 package passthrough
@@ -30,7 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// Config of a Face.
+// Config of an Aggregator.
 type Config struct {
 	Catalog *catalog.Catalog // required
 	Calls   *toolcall.Stack  // required
@@ -43,61 +43,65 @@ type Config struct {
 	Log  *slog.Logger // nil means discard
 }
 
-// Face offers what all servers have, as far as its viewer may use it.
-type Face struct {
+// Aggregator offers what all servers have, as far as its viewer may use it.
+type Aggregator struct {
 	*shared
 	viewer catalog.Viewer
 }
 
-// shared is the state of the Faces of all viewers.
+// shared is the state of the Aggregators of all viewers.
 type shared struct {
 	cfg       Config
+	tools     toolCache
 	resources *listCache[upstream.Resource]
 	prompts   *listCache[upstream.Prompt]
 	links     links
 
 	mu    sync.Mutex
-	until time.Time                    // end of the wait for servers that were never listed
-	seen  *tools                       // tools of the last snapshot, for the operator
-	views map[*catalog.Snapshot]*tools // of its parts
-
-	changes uint64 // of the list of tools; a list may change back between two polls
+	until time.Time // end of the wait for servers that were never listed
 }
 
-// New returns the Face of the operator. The caller closes it.
-func New(cfg Config) *Face {
+// New returns the Aggregator of the operator. The caller closes it.
+func New(cfg Config) *Aggregator {
 	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Face{shared: &shared{cfg: cfg, views: map[*catalog.Snapshot]*tools{},
-		resources: newListCache(cfg.Wait, cfg.Servers.ListResources),
-		prompts:   newListCache(cfg.Wait, cfg.Servers.ListPrompts),
+	return &Aggregator{shared: &shared{cfg: cfg,
+		resources: newListCache(cfg, hasResources, (*upstream.Set).ListResources),
+		prompts:   newListCache(cfg, hasPrompts, (*upstream.Set).ListPrompts),
 	}}
 }
 
-// For returns the Face of a viewer.
-func (f *Face) For(v catalog.Viewer) *Face { return &Face{f.shared, v} }
+// For returns the Aggregator of a viewer.
+func (g *Aggregator) For(v catalog.Viewer) *Aggregator { return &Aggregator{g.shared, v} }
 
-func (f *Face) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+func (g *Aggregator) now() *catalog.Snapshot { return g.cfg.Catalog.For(g.viewer) }
 
 // connections returns the viewer's connections to a server.
-func (f *Face) connections(server string) *upstream.Set {
-	if f.cfg.ServersOf == nil {
-		return f.cfg.Servers
+func (g *Aggregator) connections(server string) *upstream.Set {
+	if g.cfg.ServersOf == nil {
+		return g.cfg.Servers
 	}
-	return f.cfg.ServersOf(f.viewer.Tenant, server)
+	return g.cfg.ServersOf(g.viewer.Tenant, server)
 }
 
-// ownLists replaces the cached lists of servers with which the viewer has connections of its own
-// by lists that it requests.
-func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers []string, list func(*upstream.Set, context.Context, string) ([]T, error)) map[string][]T {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Wait)
+// lists returns the lists of the connected servers: requested again if fresh is true, else cached.
+// Those of servers with which the viewer has connections of its own are always requested.
+func lists[T any](ctx context.Context, g *Aggregator, c *listCache[T], fresh bool) map[string][]T {
+	servers := having(g.now(), c.of)
+	all := c.cached(servers)
+	if fresh || len(all) == 0 {
+		g.await(ctx, g.now())
+		servers = having(g.now(), c.of)
+		all = c.fresh(ctx, servers)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	for _, name := range servers {
-		if set := f.connections(name); set != f.cfg.Servers {
+		if set := g.connections(name); set != g.cfg.Servers {
 			delete(all, name)
-			if got, err := list(set, ctx, name); err == nil {
+			if got, err := c.list(set, ctx, name); err == nil {
 				all[name] = got
 			}
 		}
@@ -105,24 +109,24 @@ func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers [
 	return all
 }
 
-func (f *Face) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
-	return toolcall.Owner{Home: home, Gate: gate, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
+func (g *Aggregator) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
+	return toolcall.Owner{Home: home, Gate: gate, Subset: g.viewer.Subset, Sandbox: policy.NoCode}
 }
 
 // Close cancels requests to servers and waits for them.
-func (f *Face) Close() {
-	f.resources.close()
-	f.prompts.close()
+func (s *shared) Close() {
+	s.resources.close()
+	s.prompts.close()
 }
 
 // Versions returns strings that change with each list.
-func (f *Face) Versions() (tools, resources, prompts string) {
-	f.tools()
-	f.mu.Lock()
-	tools = fmt.Sprint(f.changes)
-	f.mu.Unlock()
-	r, p := f.cfg.Servers.ListChanges()
-	return tools, fmt.Sprintf("%d %d %q", r, f.resources.news(), f.having(hasResources)), fmt.Sprintf("%d %d %q", p, f.prompts.news(), f.having(hasPrompts))
+func (g *Aggregator) Versions() (tools, resources, prompts string) {
+	now := g.now()
+	g.tools.of(g.cfg.Catalog.Now(), now)
+	r, p := g.cfg.Servers.ListChanges()
+	return fmt.Sprint(g.tools.news()),
+		fmt.Sprintf("%d %d %q", r, g.resources.news(), having(now, hasResources)),
+		fmt.Sprintf("%d %d %q", p, g.prompts.news(), having(now, hasPrompts))
 }
 
 // capability is something that a server declares, and the request that lists it.
@@ -137,8 +141,7 @@ var (
 )
 
 // having returns the connected servers that declare a capability.
-func (f *Face) having(c capability) (names []string) {
-	now := f.now()
+func having(now *catalog.Snapshot, c capability) (names []string) {
 	for _, s := range now.Servers {
 		if s.Connected && c.declared(s) && now.Allows(tool.Ref{Server: s.Name, Tool: c.list}) {
 			names = append(names, s.Name)
@@ -148,15 +151,15 @@ func (f *Face) having(c capability) (names []string) {
 }
 
 // await waits a limited time for servers that were never listed.
-func (f *Face) await(ctx context.Context) {
-	f.mu.Lock()
-	if f.until.IsZero() {
-		f.until = time.Now().Add(f.cfg.Wait)
+func (s *shared) await(ctx context.Context, now *catalog.Snapshot) {
+	s.mu.Lock()
+	if s.until.IsZero() {
+		s.until = time.Now().Add(s.cfg.Wait)
 	}
-	ctx, cancel := context.WithDeadline(ctx, f.until)
-	f.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, s.until)
+	s.mu.Unlock()
 	defer cancel()
-	f.cfg.Calls.AwaitTools(ctx, unlisted(f.now())...)
+	s.cfg.Calls.AwaitTools(ctx, unlisted(now)...)
 }
 
 func unlisted(now *catalog.Snapshot) (names []string) {

@@ -23,8 +23,8 @@ type PromptPage struct {
 
 // Prompts lists the prompts of all servers; the cursor is "" or the Next of the previous
 // page.
-func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err error) {
-	stock := f.promptStock(ctx, cursor == "")
+func (g *Aggregator) Prompts(ctx context.Context, cursor string) (p PromptPage, err error) {
+	stock := lists(ctx, g, g.prompts, cursor == "")
 	names := promptNames(stock)
 	var lines []line
 	for server, all := range stock {
@@ -36,16 +36,6 @@ func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err er
 	}
 	p.Prompts, p.Next, err = page(sorted(lines), cursor)
 	return p, err
-}
-
-func (f *Face) promptStock(ctx context.Context, fresh bool) map[string][]upstream.Prompt {
-	servers := f.having(hasPrompts)
-	if known := f.prompts.cached(servers); !fresh && len(known) > 0 {
-		return ownLists(ctx, f, known, servers, (*upstream.Set).ListPrompts)
-	}
-	f.await(ctx)
-	servers = f.having(hasPrompts)
-	return ownLists(ctx, f, f.prompts.fresh(ctx, servers), servers, (*upstream.Set).ListPrompts)
 }
 
 // promptNames returns the names of prompts, which no client restricts.
@@ -73,14 +63,14 @@ type Message struct {
 
 // Prompt returns the messages of a prompt, if policy and privacy flows allow it. The arguments may
 // have tokens.
-func (f *Face) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, name string, args map[string]string) (Messages, error) {
-	ref, err := f.findPrompt(ctx, name)
+func (g *Aggregator) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, name string, args map[string]string) (Messages, error) {
+	ref, err := g.findPrompt(ctx, name)
 	if err != nil {
 		return Messages{}, err
 	}
 	var messages []upstream.Message
-	err = f.cfg.Calls.Requester(f.owner(home, gate), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
-		if messages, err = f.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args); err != nil {
+	err = g.cfg.Calls.Requester(g.owner(home, gate), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
+		if messages, err = g.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args); err != nil {
 			return err
 		}
 		parts := make([]tool.Part, len(messages))
@@ -94,16 +84,16 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, n
 	}
 	m := Messages{Messages: []Message{}, From: ref.Server}
 	for _, s := range messages {
-		f.links.record(ref.Server, []tool.Part{s.Part})
+		g.links.record(ref.Server, []tool.Part{s.Part})
 		m.Messages = append(m.Messages, Message{Role: s.Role, Content: content(s.Part)})
 	}
 	return m, nil
 }
 
 // findPrompt searches the cached prompts, then requests the lists again.
-func (f *Face) findPrompt(ctx context.Context, name string) (ref tool.Ref, err error) {
+func (g *Aggregator) findPrompt(ctx context.Context, name string) (ref tool.Ref, err error) {
 	for _, fresh := range []bool{false, true} {
-		if ref, err = promptNames(f.promptStock(ctx, fresh)).find("prompt", name); err == nil {
+		if ref, err = promptNames(lists(ctx, g, g.prompts, fresh)).find("prompt", name); err == nil {
 			return ref, nil
 		}
 	}
@@ -135,15 +125,15 @@ type Completed struct {
 // completion returns none. What was typed may have tokens; privacy flows decide whether the server
 // gets it. A reference to a prompt that does not exist means the tool of that
 // name, whose schema has the values: the protocol has no references to tools.
-func (f *Face) Complete(ctx context.Context, home *home.Home, gate *redact.Gate, c Completion) (Completed, error) {
+func (g *Aggregator) Complete(ctx context.Context, home *home.Home, gate *redact.Gate, c Completion) (Completed, error) {
 	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Arguments: c.Context.Arguments}
 	server := ""
 	switch c.Ref.Type {
 	case "ref/prompt":
-		ref, err := f.findPrompt(ctx, c.Ref.Name)
+		ref, err := g.findPrompt(ctx, c.Ref.Name)
 		if fault.KindOf(err) == fault.NotFound {
-			if of, findErr := f.find(ctx, c.Ref.Name); findErr == nil {
-				t, _ := f.now().Find(of)
+			if of, findErr := g.find(ctx, c.Ref.Name); findErr == nil {
+				t, _ := g.now().Find(of)
 				return enumerated(t.Input, c.Argument.Name, c.Argument.Value), nil
 			}
 		}
@@ -153,13 +143,13 @@ func (f *Face) Complete(ctx context.Context, home *home.Home, gate *redact.Gate,
 		server, question.Prompt = ref.Server, ref.Tool
 	case "ref/resource":
 		var err error
-		if server, question.Template, err = f.locateTemplate(ctx, c.Ref.URI); err != nil {
+		if server, question.Template, err = g.locateTemplate(ctx, c.Ref.URI); err != nil {
 			return Completed{}, err
 		}
 	default:
 		return Completed{}, fault.New(fault.Invalid, "%.40q is nothing that can be completed: use ref/prompt or ref/resource", c.Ref.Type)
 	}
-	values, err := complete(ctx, f, f.cfg.Calls.Requester(f.owner(home, gate), "", ""), server, question)
+	values, err := complete(ctx, g, g.cfg.Calls.Requester(g.owner(home, gate), "", ""), server, question)
 	if fault.KindOf(err) == fault.NotFound {
 		err = nil
 	}
@@ -170,7 +160,7 @@ func (f *Face) Complete(ctx context.Context, home *home.Home, gate *redact.Gate,
 }
 
 // complete requests values of an argument with the values that may be sent.
-func complete(ctx context.Context, f *Face, by *toolcall.Requester, server string, q upstream.Completion) (values upstream.Values, err error) {
+func complete(ctx context.Context, g *Aggregator, by *toolcall.Requester, server string, q upstream.Completion) (values upstream.Values, err error) {
 	typed := map[string]string{q.Name: q.Value}
 	for k, v := range q.Arguments {
 		if _, is := typed[k]; !is {
@@ -182,7 +172,7 @@ func complete(ctx context.Context, f *Face, by *toolcall.Requester, server strin
 		if delete(sent, q.Name); q.Arguments != nil {
 			q.Arguments = sent
 		}
-		values, err = f.connections(server).Complete(ctx, server, q)
+		values, err = g.connections(server).Complete(ctx, server, q)
 		return err
 	})
 	return values, err
@@ -201,9 +191,9 @@ func enumerated(input json.RawMessage, argument, typed string) Completed {
 }
 
 // locateTemplate returns the server of a template, or of a URI.
-func (f *Face) locateTemplate(ctx context.Context, at string) (server, template string, err error) {
-	if found := owners(f.stock(ctx, false), true)[at]; len(found) == 1 {
+func (g *Aggregator) locateTemplate(ctx context.Context, at string) (server, template string, err error) {
+	if found := owners(lists(ctx, g, g.resources, false), true)[at]; len(found) == 1 {
 		return found[0], at, nil
 	}
-	return f.locate(ctx, at)
+	return g.locate(ctx, at)
 }

@@ -13,31 +13,31 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// Relay returns the answers of a Face to clients.
-func Relay(f *Face) *builtin.Relay {
+// Relay returns the answers of an Aggregator to clients.
+func Relay(g *Aggregator) *builtin.Relay {
 	type named struct {
 		Name      string
 		Arguments map[string]string
 	}
 	return &builtin.Relay{Profile: name, Answers: map[string]answerer{
-		"tools/list":               listing(f, (*Face).Tools),
-		"tools/call":               passing(f, pass),
-		"resources/list":           listing(f, (*Face).Resources),
-		"resources/templates/list": listing(f, (*Face).Templates),
-		"resources/read": passing(f, func(ctx context.Context, f *Face, v builtin.Visit, p struct{ URI string }) (any, error) {
-			c, err := f.Read(ctx, v.Home, v.Gate, p.URI)
+		"tools/list":               listing(g, (*Aggregator).Tools),
+		"tools/call":               passing(g, pass),
+		"resources/list":           listing(g, (*Aggregator).Resources),
+		"resources/templates/list": listing(g, (*Aggregator).Templates),
+		"resources/read": passing(g, func(ctx context.Context, g *Aggregator, v builtin.Visit, p struct{ URI string }) (any, error) {
+			c, err := g.Read(ctx, v.Home, v.Gate, p.URI)
 			return redact.Message{Body: c, Sources: c.From}, err
 		}),
-		"prompts/list": listing(f, (*Face).Prompts),
-		"prompts/get": passing(f, func(ctx context.Context, f *Face, v builtin.Visit, p named) (any, error) {
-			m, err := f.Prompt(ctx, v.Home, v.Gate, p.Name, p.Arguments)
+		"prompts/list": listing(g, (*Aggregator).Prompts),
+		"prompts/get": passing(g, func(ctx context.Context, g *Aggregator, v builtin.Visit, p named) (any, error) {
+			m, err := g.Prompt(ctx, v.Home, v.Gate, p.Name, p.Arguments)
 			return redact.Message{Body: m, Sources: m.From}, err
 		}),
-		"completion/complete": passing(f, func(ctx context.Context, f *Face, v builtin.Visit, c Completion) (any, error) {
-			return f.Complete(ctx, v.Home, v.Gate, c)
+		"completion/complete": passing(g, func(ctx context.Context, g *Aggregator, v builtin.Visit, c Completion) (any, error) {
+			return g.Complete(ctx, v.Home, v.Gate, c)
 		}),
 	}, Versions: func() (v wire.Versions) {
-		v.Tools, v.Resources, v.Prompts = f.Versions()
+		v.Tools, v.Resources, v.Prompts = g.Versions()
 		return v
 	}}
 }
@@ -45,41 +45,46 @@ func Relay(f *Face) *builtin.Relay {
 // answerer answers one request.
 type answerer = func(context.Context, builtin.Visit) (any, error)
 
-// passing parses the parameters for answer, which gets the Face of the caller.
-func passing[P any](f *Face, answer func(context.Context, *Face, builtin.Visit, P) (any, error)) answerer {
+// passing parses the parameters for answer, which gets the Aggregator of the caller.
+func passing[P any](g *Aggregator, answer func(context.Context, *Aggregator, builtin.Visit, P) (any, error)) answerer {
 	return func(ctx context.Context, v builtin.Visit) (any, error) {
 		var p P
 		if err := json.Unmarshal(v.Params, &p); err != nil {
 			return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request do not match the protocol")
 		}
-		return answer(ctx, f.For(catalog.Viewer{Tenant: v.Home.ID(), Subset: v.Subset}), v, p)
+		return answer(ctx, g.For(catalog.Viewer{Tenant: v.Home.ID(), Subset: v.Subset}), v, p)
 	}
 }
 
 // listing returns the answerer of a list.
-func listing[P any](f *Face, list func(f *Face, ctx context.Context, cursor string) (P, error)) answerer {
-	return passing(f, func(ctx context.Context, f *Face, v builtin.Visit, p struct{ Cursor string }) (any, error) {
+func listing[P any](g *Aggregator, list func(g *Aggregator, ctx context.Context, cursor string) (P, error)) answerer {
+	return passing(g, func(ctx context.Context, g *Aggregator, v builtin.Visit, p struct{ Cursor string }) (any, error) {
 		cursor, err := v.Gate.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
 			return nil, err
 		}
-		return list(f, ctx, cursor)
+		return list(g, ctx, cursor)
 	})
 }
 
 // pass calls a tool of a server. All errors are tool results for the model, except an
 // unknown tool, which is a protocol error.
-func pass(ctx context.Context, f *Face, v builtin.Visit, p struct {
+func pass(ctx context.Context, g *Aggregator, v builtin.Visit, p struct {
 	Name      string
 	Arguments json.RawMessage
 }) (any, error) {
-	c := client{v, f.cfg.Log}
-	a, err := f.Call(ctx, v.Home, v.Gate, Call{
-		Name: p.Name, Args: p.Arguments, Progress: c.progress(ctx), Ask: c.question(p.Name), Approve: c.approval(), Client: v.Client,
+	c := client{v, g.cfg.Log}
+	a, err := g.Call(ctx, v.Home, v.Gate, Call{
+		Name:     p.Name,
+		Args:     p.Arguments,
+		Progress: c.progress(ctx),
+		Ask:      c.question(p.Name),
+		Approve:  c.approval(),
+		Client:   v.Client,
 	})
 	if err != nil && !errors.Is(err, ErrNoTool) {
 		if fault.KindOf(err) == fault.Internal && !errors.Is(err, context.Canceled) {
-			f.cfg.Log.Error("tool failed", "tool", p.Name, "error", err)
+			g.cfg.Log.Error("tool failed", "tool", p.Name, "error", err)
 		}
 		text := v.Commands.Complete(fault.Sentence(err))
 		if w, ok := errors.AsType[*approval.Waiting](err); ok {

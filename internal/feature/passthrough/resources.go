@@ -44,27 +44,15 @@ type TemplatePage struct {
 
 // Resources lists the resources of all servers; the cursor is "" or the Next of the
 // previous page.
-func (f *Face) Resources(ctx context.Context, cursor string) (p ResourcePage, err error) {
-	p.Resources, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), false), cursor)
+func (g *Aggregator) Resources(ctx context.Context, cursor string) (p ResourcePage, err error) {
+	p.Resources, p.Next, err = page(resourceLines(lists(ctx, g, g.resources, cursor == ""), false), cursor)
 	return p, err
 }
 
 // Templates lists the resource templates of all servers.
-func (f *Face) Templates(ctx context.Context, cursor string) (p TemplatePage, err error) {
-	p.Templates, p.Next, err = page(resourceLines(f.stock(ctx, cursor == ""), true), cursor)
+func (g *Aggregator) Templates(ctx context.Context, cursor string) (p TemplatePage, err error) {
+	p.Templates, p.Next, err = page(resourceLines(lists(ctx, g, g.resources, cursor == ""), true), cursor)
 	return p, err
-}
-
-// stock returns the resources and templates of the servers: requested again if fresh is
-// true, else cached.
-func (f *Face) stock(ctx context.Context, fresh bool) map[string][]upstream.Resource {
-	servers := f.having(hasResources)
-	if known := f.resources.cached(servers); !fresh && len(known) > 0 {
-		return ownLists(ctx, f, known, servers, (*upstream.Set).ListResources)
-	}
-	f.await(ctx)
-	servers = f.having(hasResources)
-	return ownLists(ctx, f, f.resources.fresh(ctx, servers), servers, (*upstream.Set).ListResources)
 }
 
 func resourceLines(stock map[string][]upstream.Resource, templates bool) (lines []line) {
@@ -118,7 +106,7 @@ type Contents struct {
 
 // Read reads a resource at a URI or an address, which may have tokens, if policy and privacy flows
 // allow it.
-func (f *Face) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at string) (Contents, error) {
+func (g *Aggregator) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at string) (Contents, error) {
 	written := redact.UnescapeTokens(at)
 	known, err := gate.Restorer().Match(ctx, written)
 	if err != nil {
@@ -127,7 +115,7 @@ func (f *Face) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at 
 	if known == written {
 		written, known = at, at
 	}
-	server, _, err := f.locate(ctx, known)
+	server, _, err := g.locate(ctx, known)
 	if err != nil {
 		return Contents{}, err
 	}
@@ -136,9 +124,9 @@ func (f *Face) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at 
 		_, uri, _ = cutAddress(written)
 	}
 	var parts []tool.Part
-	err = f.cfg.Calls.Requester(f.owner(home, gate), "", "").Resource(ctx, server, uri, func(sent string) (err error) {
+	err = g.cfg.Calls.Requester(g.owner(home, gate), "", "").Resource(ctx, server, uri, func(sent string) (err error) {
 		uri = sent
-		if parts, err = f.connections(server).ReadResource(ctx, server, sent); err != nil {
+		if parts, err = g.connections(server).ReadResource(ctx, server, sent); err != nil {
 			return err
 		}
 		return hold(ctx, parts)
@@ -154,30 +142,29 @@ func (f *Face) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at 
 		}
 		c.Contents = append(c.Contents, encodeResource(p, target))
 	}
-	f.links.record(server, parts)
+	g.links.record(server, parts)
 	return c, nil
 }
 
 // locate returns the server of a resource: one that lists it, named it in an answer, has
 // a matching template, or is the only one with resources. It does not send a URI to a
 // server that may not own it.
-func (f *Face) locate(ctx context.Context, at string) (server, uri string, err error) {
+func (g *Aggregator) locate(ctx context.Context, at string) (server, uri string, err error) {
 	if server, uri, ok := cutAddress(at); ok {
-		if !slices.Contains(f.having(hasResources), server) {
+		if !slices.Contains(having(g.now(), hasResources), server) {
 			return "", "", fault.New(fault.NotFound, "there is no server %s that has resources", fault.Quoted(server))
 		}
 		return server, uri, nil
 	}
-	stock := f.stock(ctx, false)
+	stock := lists(ctx, g, g.resources, false)
+	with := having(g.now(), hasResources)
 	found := owners(stock, false)[at]
 	if len(found) == 0 {
-		with := f.having(hasResources)
-		found = slices.DeleteFunc(f.links.of(at), func(server string) bool { return !slices.Contains(with, server) })
+		found = slices.DeleteFunc(g.links.of(at), func(server string) bool { return !slices.Contains(with, server) })
 	}
 	if len(found) == 0 {
 		found = fitting(stock, at)
 	}
-	with := f.having(hasResources)
 	if len(found) == 0 && len(with) == 1 {
 		found = with
 	}

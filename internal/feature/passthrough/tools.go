@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -33,33 +34,47 @@ type ToolPage struct {
 
 // Tools lists the tools that can be called; the cursor is "" or the Next of the previous
 // page.
-func (f *Face) Tools(ctx context.Context, cursor string) (p ToolPage, err error) {
+func (g *Aggregator) Tools(ctx context.Context, cursor string) (p ToolPage, err error) {
 	if cursor == "" {
-		f.await(ctx)
+		g.await(ctx, g.now())
 	}
-	p.Tools, p.Next, err = page(f.tools().lines, cursor)
+	p.Tools, p.Next, err = page(g.tools.of(g.cfg.Catalog.Now(), g.now()).lines, cursor)
 	return p, err
 }
 
-// tools returns the tools of the current snapshot.
-func (f *Face) tools() *tools {
-	now, part := f.cfg.Catalog.Now(), f.now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.seen == nil || f.seen.of != now {
-		before := f.seen
-		f.seen, f.views = newTools(now), map[*catalog.Snapshot]*tools{}
-		if before != nil && before.hash != f.seen.hash {
-			f.changes++
+// toolCache caches the tools of the last snapshot.
+type toolCache struct {
+	mu      sync.Mutex
+	all     *tools                       // for the operator
+	parts   map[*catalog.Snapshot]*tools // for viewers
+	changes uint64                       // of the list; it may change back between two polls
+}
+
+// of returns the tools of a part of a snapshot.
+func (c *toolCache) of(now, part *catalog.Snapshot) *tools {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil || c.all.of != now {
+		before := c.all
+		c.all, c.parts = newTools(now), map[*catalog.Snapshot]*tools{}
+		if before != nil && before.hash != c.all.hash {
+			c.changes++
 		}
 	}
 	if part == now {
-		return f.seen
+		return c.all
 	}
-	if f.views[part] == nil {
-		f.views[part] = newTools(part)
+	if c.parts[part] == nil {
+		c.parts[part] = newTools(part)
 	}
-	return f.views[part]
+	return c.parts[part]
+}
+
+// news changes when the list has changed.
+func (c *toolCache) news() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
 }
 
 func newTools(now *catalog.Snapshot) *tools {
@@ -153,19 +168,27 @@ var ErrNoTool = errors.New("no such tool")
 
 // Call calls a tool for a tenant. An error result of the tool is an Answer; an error means
 // that there is none, except for Waiting.
-func (f *Face) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c Call) (Answer, error) {
-	ref, err := f.find(ctx, c.Name)
+func (g *Aggregator) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c Call) (Answer, error) {
+	ref, err := g.find(ctx, c.Name)
 	if err != nil {
 		return Answer{}, err
 	}
-	owner := f.owner(home, gate)
+	owner := g.owner(home, gate)
 	owner.Forward = true
-	res, err := f.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Hold: memory.FromContext(ctx).Answer, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve, Origin: tool.Origin{Client: c.Client}})
+	res, err := g.cfg.Calls.For(owner).Call(ctx, tool.Call{
+		Ref:      ref,
+		Args:     c.Args,
+		Hold:     memory.FromContext(ctx).Answer,
+		Progress: c.Progress,
+		Ask:      c.Ask,
+		Approve:  c.Approve,
+		Origin:   tool.Origin{Client: c.Client},
+	})
 	failed, own := errors.AsType[*tool.Failure](err)
 	_, waits := errors.AsType[*approval.Waiting](err)
 	switch {
 	case waits:
-		t, _ := f.now().Find(ref)
+		t, _ := g.now().Find(ref)
 		return Answer{Failed: describe("", t.Definition).Output != nil, From: ref.Server}, err
 	case own && failed.Cause != nil && !failed.Unknown && !failed.Withheld:
 		return Answer{}, failed.Cause
@@ -178,20 +201,20 @@ func (f *Face) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c C
 	case err != nil:
 		return Answer{}, err
 	}
-	f.links.record(ref.Server, res.Parts)
+	g.links.record(ref.Server, res.Parts)
 	a := answer(res, own)
 	a.From = ref.Server
 	return a, nil
 }
 
 // find returns the tool with a name. It waits for servers that may be about to list it.
-func (f *Face) find(ctx context.Context, name string) (tool.Ref, error) {
-	ref, err := f.tools().names.find("tool", name)
+func (g *Aggregator) find(ctx context.Context, name string) (tool.Ref, error) {
+	ref, err := g.tools.of(g.cfg.Catalog.Now(), g.now()).names.find("tool", name)
 	if err == nil {
 		return ref, nil
 	}
-	f.await(ctx)
-	now := f.tools()
+	g.await(ctx, g.now())
+	now := g.tools.of(g.cfg.Catalog.Now(), g.now())
 	if ref, err = now.names.find("tool", name); err == nil {
 		return ref, nil
 	}

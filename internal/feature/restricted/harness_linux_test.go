@@ -259,7 +259,14 @@ func compare(t *testing.T, row program, o sandbox.Outcome, output []string) {
 	if w.Status == "" {
 		w.Status = sandbox.Completed
 	}
-	got := want{Status: o.Status, Result: string(o.Result), Error: o.Error, ErrorType: o.ErrorType, Output: output, Traceback: w.Traceback}
+	got := want{
+		Status:    o.Status,
+		Result:    string(o.Result),
+		Error:     o.Error,
+		ErrorType: o.ErrorType,
+		Output:    output,
+		Traceback: w.Traceback,
+	}
 	if w.Error != "" && strings.Contains(o.Error, w.Error) {
 		got.Error = w.Error
 	}

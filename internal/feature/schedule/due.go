@@ -43,7 +43,14 @@ func (s *Store) HandleDue(ctx context.Context, now time.Time, configured []Spec,
 	}
 	// Usually nothing is due: this is found out without a lock.
 	view := func(tx *store.Tx) error {
-		d := due{Store: s, tx: tx, now: now, dry: true, request: request, broken: map[string]error{}}
+		d := due{
+			Store:   s,
+			tx:      tx,
+			now:     now,
+			dry:     true,
+			request: request,
+			broken:  map[string]error{},
+		}
 		err := d.run(ctx, configured)
 		if p = (Pass{Next: d.next}); err == nil && d.changed {
 			return errNothing

@@ -24,7 +24,14 @@ func (s *Store) List(ctx context.Context, now time.Time, configured []Spec) (all
 		all = nil
 		for _, r := range rows {
 			r.refresh(now)
-			one := Schedule{Spec: r.spec, Source: r.source, Created: r.created, Paused: r.paused, Damaged: r.broken, Next: r.next(now)}
+			one := Schedule{
+				Spec:    r.spec,
+				Source:  r.source,
+				Created: r.created,
+				Paused:  r.paused,
+				Damaged: r.broken,
+				Next:    r.next(now),
+			}
 			if one.Last, one.Passed, err = s.latest(ctx, tx, r.spec.Name); err != nil {
 				return err
 			}

@@ -70,8 +70,18 @@ func AddReasons(ctx context.Context, h *home.Home, list []Listed) error {
 func Describe(all []Schedule) []Listed {
 	list := []Listed{}
 	for _, s := range all {
-		one := Listed{Name: s.Name, When: s.Cron, TimeZone: s.TimeZone, Runs: s.Target(), Inputs: s.Inputs, Source: s.Source, State: "active",
-			OnOverlap: s.OnOverlap, OnMissed: s.OnMissed, Waiting: s.Waiting}
+		one := Listed{
+			Name:      s.Name,
+			When:      s.Cron,
+			TimeZone:  s.TimeZone,
+			Runs:      s.Target(),
+			Inputs:    s.Inputs,
+			Source:    s.Source,
+			State:     "active",
+			OnOverlap: s.OnOverlap,
+			OnMissed:  s.OnMissed,
+			Waiting:   s.Waiting,
+		}
 		if s.Every != 0 {
 			one.When = "every " + s.Every.String()
 		}

@@ -58,11 +58,11 @@ func start(t *testing.T, path string, specs ...schedule.Spec) daemon {
 	}
 	t.Cleanup(func() { db.Close() })
 	due := new(time.Time)
-	box, err := sealed.New(bytes.Repeat([]byte{7}, 32), "alice")
+	cipher, err := sealed.New(bytes.Repeat([]byte{7}, 32), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := schedule.New(schedule.Config{In: sealed.Store{DB: db, Box: box}, Executions: executions{}, Due: func(at time.Time) error { *due = at; return nil }})
+	s := schedule.New(schedule.Config{In: sealed.Store{DB: db, Cipher: cipher}, Executions: executions{}, Due: func(at time.Time) error { *due = at; return nil }})
 	return daemon{s, t, path, db, specs, due}
 }
 

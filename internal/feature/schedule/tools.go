@@ -61,7 +61,15 @@ func (s agentTools) create(ctx context.Context, c builtin.Call, args struct {
 	Overlap                            Overlap         `json:"on_overlap"`
 	Missed                             Missed          `json:"on_missed"`
 }) (redact.Message, error) {
-	spec := Spec{Name: args.Name, Skill: args.Skill, Workflow: args.Workflow, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
+	spec := Spec{
+		Name:      args.Name,
+		Skill:     args.Skill,
+		Workflow:  args.Workflow,
+		Cron:      args.Cron,
+		TimeZone:  args.Zone,
+		OnOverlap: args.Overlap,
+		OnMissed:  args.Missed,
+	}
 	if args.Every != "" {
 		every, err := clock.ParseDuration(args.Every)
 		if err != nil {

@@ -30,11 +30,11 @@ func openDB(t *testing.T, path string) *store.DB {
 
 func openStore(t *testing.T, db *store.DB, key byte) *Store {
 	t.Helper()
-	box, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
+	cipher, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(sealed.Store{DB: db, Box: box}, nil)
+	return open(sealed.Store{DB: db, Cipher: cipher}, nil)
 }
 
 func openNew(t *testing.T) *Store {

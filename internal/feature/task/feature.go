@@ -53,7 +53,14 @@ func start(core daemon.Core) (daemon.Part, error) {
 		Tools: tools{attended, core.Runner, core.Log}.all(),
 		Solve: func(ctx context.Context, h *home.Home, t background.Task) (*reply.Result, error) {
 			gate := core.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
-			r, err := unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Gate: gate, Request: t.Request, Run: t.Run, Progress: t.Progress})
+			r, err := unattended.Solve(ctx, task.Task{
+				Query:    task.Query{Task: t.Description},
+				Home:     h,
+				Gate:     gate,
+				Request:  t.Request,
+				Run:      t.Run,
+				Progress: t.Progress,
+			})
 			return r.Last, err
 		},
 		HostCalls: hostcall.Source{Methods: func(of hostcall.Scope) []hostcall.Method { return askllm.Methods(asker, of) }},

@@ -59,7 +59,7 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 		r = Request{ID: newID(), Question: q, Created: now, Expires: now.Add(s.cfg.Timeout), State: Open}
 		_, err := tx.ExecContext(ctx, "INSERT INTO approvals ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 0, '', NULL, ?)",
 			r.ID, r.Kind, r.Execution, r.Session, r.Occurrence, r.Server, r.Tool, r.Schema, r.Arguments, r.Rule, r.Reason,
-			s.box.Seal(ofShown, q.Shown, r.ID), r.Created.UnixMilli(), r.Expires.UnixMilli(), q.Origin.encrypt(s, r.ID))
+			s.cipher.Seal(ofShown, q.Shown, r.ID), r.Created.UnixMilli(), r.Expires.UnixMilli(), q.Origin.encrypt(s, r.ID))
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func short(note string) string {
 func (s *Store) update(ctx context.Context, tx *store.Tx, r Request) error {
 	var note []byte
 	if r.Note != "" {
-		note = s.box.Seal(ofNote, []byte(r.Note), r.ID)
+		note = s.cipher.Seal(ofNote, []byte(r.Note), r.ID)
 	}
 	var answered int64
 	if !r.Answered.IsZero() {

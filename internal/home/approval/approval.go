@@ -142,8 +142,8 @@ type Config struct {
 
 // Store contains the requests of one tenant.
 type Store struct {
-	cfg Config
-	box sealed.Box
+	cfg    Config
+	cipher sealed.Cipher
 	// Grants stores the permissions that persons gave beyond the calls that they approved.
 	Grants *grant.Store
 	// Closed is called in the transaction in which a request is answered or has expired; nil means no call. It is set
@@ -165,8 +165,8 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	box, err := sealed.New(cfg.Key, cfg.Tenant.String())
-	return &Store{cfg: cfg, box: box, Grants: grant.New(cfg.DB, cfg.Now)}, err
+	cipher, err := sealed.New(cfg.Key, cfg.Tenant.String())
+	return &Store{cfg: cfg, cipher: cipher, Grants: grant.New(cfg.DB, cfg.Now)}, err
 }
 
 // The encrypted columns.

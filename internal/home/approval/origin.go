@@ -42,11 +42,11 @@ func (o Origin) encrypt(s *Store, id string) []byte {
 	if err != nil { // strings and numbers only
 		panic(err)
 	}
-	return s.box.Seal(ofOrigin, text, id)
+	return s.cipher.Seal(ofOrigin, text, id)
 }
 
 func decryptOrigin(s *Store, id string, encrypted []byte) (o Origin, err error) {
-	text, err := s.box.Open(ofOrigin, encrypted, id)
+	text, err := s.cipher.Open(ofOrigin, encrypted, id)
 	if err == nil {
 		err = json.Unmarshal(text, &o)
 	}
@@ -79,7 +79,14 @@ func allowMore(ctx context.Context, s *Store, tx *store.Tx, r *Request, scope gr
 	if !slices.Contains(r.Scopes(), scope) {
 		return fault.New(fault.Invalid, "approval %s cannot be given for the %s", r.ID, scope).WithHint("use %s", scopeNames(r.Scopes()))
 	}
-	g := grant.Grant{ID: r.ID, Scope: scope, Ref: r.Ref, Schema: r.Schema, Created: r.Answered, By: r.By}
+	g := grant.Grant{
+		ID:      r.ID,
+		Scope:   scope,
+		Ref:     r.Ref,
+		Schema:  r.Schema,
+		Created: r.Answered,
+		By:      r.By,
+	}
 	switch scope {
 	case grant.Execution:
 		g.Subject, g.Expires = r.Execution, r.Answered.Add(s.cfg.Timeout)

@@ -15,7 +15,7 @@ func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 		if err := grant.Clear(ctx, tx); err != nil {
 			return err
 		}
-		damaged, err = s.box.Rekey(ctx, tx, to.box, ofShown, ofNote, ofOrigin)
+		damaged, err = s.cipher.Rekey(ctx, tx, to.cipher, ofShown, ofNote, ofOrigin)
 		return err
 	})
 	return damaged, err

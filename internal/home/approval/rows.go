@@ -43,8 +43,8 @@ func (s *Store) scan(row interface{ Scan(...any) error }) (r Request, err error)
 
 // decryptInto decrypts the text of r.
 func (s *Store) decryptInto(r *Request, shown, note, origin []byte) (err error) {
-	if r.Shown, err = s.box.Open(ofShown, shown, r.ID); err == nil && note != nil {
-		note, err = s.box.Open(ofNote, note, r.ID)
+	if r.Shown, err = s.cipher.Open(ofShown, shown, r.ID); err == nil && note != nil {
+		note, err = s.cipher.Open(ofNote, note, r.ID)
 		r.Note = string(note)
 	}
 	if err == nil && origin != nil {

@@ -70,19 +70,19 @@ func (a Answer) Err() error {
 	return nil
 }
 
-// box encrypts what is stored of one execution. Its key is derived from the tenant.
-type box struct {
-	sealed.Box
+// cipher encrypts what is stored of one execution. Its key is derived from the tenant.
+type cipher struct {
+	sealed.Cipher
 	execution string
 }
 
-func newBox(key []byte, tenant, execution string) (box, error) {
+func newCipher(key []byte, tenant, execution string) (cipher, error) {
 	own, err := hkdf.Key(sha256.New, key, nil, "run\x00"+tenant, sealed.KeySize)
 	if err != nil {
-		return box{}, err
+		return cipher{}, err
 	}
 	b, err := sealed.New(own, tenant)
-	return box{b, execution}, err
+	return cipher{b, execution}, err
 }
 
 // The encrypted columns of events.
@@ -102,15 +102,15 @@ func ofNumber(table, name string) sealed.Column {
 }
 
 // keys returns the keys of the execution's row, with its number if it has one.
-func (b box) keys(c sealed.Column, number int) []any {
+func (b cipher) keys(c sealed.Column, number int) []any {
 	return []any{b.execution, number}[:len(c.Keys)]
 }
 
-func (b box) encrypt(c sealed.Column, number int, text []byte) []byte {
+func (b cipher) encrypt(c sealed.Column, number int, text []byte) []byte {
 	return b.Seal(c, text, b.keys(c, number)...)
 }
 
-func (b box) decrypt(c sealed.Column, number int, ciphertext []byte) ([]byte, error) {
+func (b cipher) decrypt(c sealed.Column, number int, ciphertext []byte) ([]byte, error) {
 	text, err := b.Open(c, ciphertext, b.keys(c, number)...)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution cannot be decrypted: it is damaged, or its key was lost or replaced").

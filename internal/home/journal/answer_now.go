@@ -63,7 +63,7 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 // commitAnswer commits the dirty entries and then e. The caller holds the lock; commitAnswer releases it.
 func commitAnswer(ctx context.Context, r *Record, e entry) error {
 	if !r.pending.stored {
-		if err := setBox(r); err != nil {
+		if err := setCipher(r); err != nil {
 			r.mu.Unlock()
 			return err
 		}

@@ -51,7 +51,14 @@ func newLines(r *Record) (lines []line, err error) {
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, line{kind: recordEntered, execution: r.id, at: now, created: r.created.UnixMilli(), state: process, arguments: request})
+		lines = append(lines, line{
+			kind:      recordEntered,
+			execution: r.id,
+			at:        now,
+			created:   r.created.UnixMilli(),
+			state:     process,
+			arguments: request,
+		})
 	}
 	if r.pending.large {
 		return append(lines, line{kind: recordTooLarge, execution: r.id, at: now}), nil
@@ -72,9 +79,9 @@ func newLines(r *Record) (lines []line, err error) {
 // entryLine returns the encrypted form of an entry.
 func entryLine(r *Record, e entry) line {
 	l := line{kind: hostCall, execution: r.id, at: time.Now().UnixMilli(), number: int64(e.number), step: int64(e.ask.Step),
-		method: e.ask.Method, server: e.ask.Ref.Server, tool: e.ask.Ref.Tool, state: e.state, arguments: r.box.encrypt(ofArguments, e.number, e.ask.Args)}
+		method: e.ask.Method, server: e.ask.Ref.Server, tool: e.ask.Ref.Tool, state: e.state, arguments: r.cipher.encrypt(ofArguments, e.number, e.ask.Args)}
 	if e.answer != nil {
-		l.answer = r.box.encrypt(ofAnswer, e.number, e.answer)
+		l.answer = r.cipher.encrypt(ofAnswer, e.number, e.answer)
 	}
 	return l
 }

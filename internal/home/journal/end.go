@@ -132,7 +132,7 @@ func endColumns(ctx context.Context, l *Log, tx *store.Tx, id string, e End) (se
 	set = "outcome = ?, reason = ?, events = ?, due = CASE WHEN cancel AND ? IN ('queued', 'waiting') THEN ? ELSE ? END"
 	args = []any{string(e.Outcome), string(e.Reason), strings.Join(events, " "), string(e.State), time.Now().UnixMilli(), due}
 	if e.Result != nil || e.Live != nil {
-		x, err := l.box(id)
+		x, err := l.cipher(id)
 		if err != nil {
 			return "", nil, err
 		}

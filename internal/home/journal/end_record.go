@@ -64,7 +64,7 @@ func (r *Record) Close() {
 // another program may follow. If this process ends before, the result is that of the run.
 func EndProgram(ctx context.Context, l *Log, id string, r *Record, result []byte) error {
 	r.Close()
-	x, err := l.box(id)
+	x, err := l.cipher(id)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,15 @@ func (l *Log) Begin(ctx context.Context, c tool.Call) (number int64, err error) 
 // callBegins returns the line of a call that begins.
 func callBegins(number int64, c tool.Call) line {
 	sum := sha256.Sum256(c.Args)
-	return line{kind: callBegan, number: number, execution: c.Execution, server: c.Server, tool: c.Tool, at: time.Now().UnixMilli(), arguments: []byte(hex.EncodeToString(sum[:]))}
+	return line{
+		kind:      callBegan,
+		number:    number,
+		execution: c.Execution,
+		server:    c.Server,
+		tool:      c.Tool,
+		at:        time.Now().UnixMilli(),
+		arguments: []byte(hex.EncodeToString(sum[:])),
+	}
 }
 
 // Done records the outcome of a call that this Log has begun. It survives the end of this process when Done

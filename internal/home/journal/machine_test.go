@@ -112,7 +112,7 @@ func prepare(t *testing.T, self, other *Log, id string, c combination) {
 		owner = name
 	}
 	now := time.Now().UnixMilli()
-	x, err := self.box(id)
+	x, err := self.cipher(id)
 	if err != nil {
 		t.Fatal(err)
 	}

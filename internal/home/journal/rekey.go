@@ -10,11 +10,11 @@ import (
 // tenant. No process may run the executions. It returns the number of damaged records, which
 // remain damaged.
 func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
-	from, err := l.box("")
+	from, err := l.cipher("")
 	if err != nil {
 		return 0, err
 	}
-	target, err := to.box("")
+	target, err := to.cipher("")
 	if err != nil {
 		return 0, err
 	}
@@ -22,7 +22,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 		if _, err := tx.ExecContext(ctx, "UPDATE runs SET owner = ''"); err != nil {
 			return err
 		}
-		damaged, err = from.Rekey(ctx, tx, target.Box, ofRequest, ofArguments, ofAnswer, ofLive, ofResult)
+		damaged, err = from.Rekey(ctx, tx, target.Cipher, ofRequest, ofArguments, ofAnswer, ofLive, ofResult)
 		return err
 	})
 	return damaged, err

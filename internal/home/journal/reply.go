@@ -89,7 +89,7 @@ func TakeReply(ctx context.Context, r *Record, of string) (reply json.RawMessage
 // Asked returns the questions of an execution that are on record, by their numbers: true for those that have no reply
 // and that the code waits for, or asks again when a process continues it.
 func Asked(ctx context.Context, b *Runs, id string) (open map[int]bool, err error) {
-	x, err := b.log.box(id)
+	x, err := b.log.cipher(id)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ type Record struct {
 	before  End // what the run was when OpenRecord returned it
 
 	mu      sync.Mutex
-	box     box
+	cipher  cipher
 	later   []chan struct{} // closed when a function of Later has returned
 	pending pending
 	replay  replay
@@ -114,7 +114,14 @@ func (l *Log) NewRecord(id string, request func() ([]byte, error), concurrent bo
 }
 
 func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *Record {
-	return &Record{log: l, id: id, request: request, created: time.Now(), pending: pending{open: map[int]*entry{}}, replay: newReplay(concurrent)}
+	return &Record{
+		log:     l,
+		id:      id,
+		request: request,
+		created: time.Now(),
+		pending: pending{open: map[int]*entry{}},
+		replay:  newReplay(concurrent),
+	}
 }
 
 // AddClockReadings records clock readings of the code, in a step or, with 0, outside of steps.
@@ -240,25 +247,25 @@ func stateOf(a Answer) string {
 	return answered
 }
 
-// setBox sets the box of a record that is in memory.
-func setBox(r *Record) error {
+// setCipher sets the cipher of a record that is in memory.
+func setCipher(r *Record) error {
 	key, err := r.log.cfg.Process.key()
 	if err == nil {
-		r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id)
+		r.cipher, err = newCipher(key, r.log.cfg.Tenant.String(), r.id)
 	}
 	return err
 }
 
 // encryptRequest returns the encrypted request.
 func encryptRequest(r *Record) ([]byte, error) {
-	if err := setBox(r); err != nil {
+	if err := setCipher(r); err != nil {
 		return nil, err
 	}
 	request, err := r.request()
 	if err != nil {
 		return nil, err
 	}
-	return r.box.encrypt(ofRequest, 0, request), nil
+	return r.cipher.encrypt(ofRequest, 0, request), nil
 }
 
 // Stored reports whether the record is on disk.

@@ -88,13 +88,13 @@ var (
 
 var errNoProcess = fault.New(fault.Unavailable, "background executions are not available in this process")
 
-// box returns the box of a run.
-func (l *Log) box(id string) (box, error) {
+// cipher returns the cipher of a run.
+func (l *Log) cipher(id string) (cipher, error) {
 	key, err := l.cfg.Process.key()
 	if err != nil {
-		return box{}, err
+		return cipher{}, err
 	}
-	return newBox(key, l.cfg.Tenant.String(), id)
+	return newCipher(key, l.cfg.Tenant.String(), id)
 }
 
 // update runs f in a transaction, and records when the tenant's next run is due.
@@ -116,7 +116,7 @@ func (b *Runs) Add(ctx context.Context, r Run) error {
 }
 
 func addRun(ctx context.Context, l *Log, tx *store.Tx, r Run) error {
-	x, err := l.box(r.Execution)
+	x, err := l.cipher(r.Execution)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func scanRun(l *Log, rows interface{ Scan(...any) error }) (r Run, err error) {
 
 // decryptRun decrypts the contents of r.
 func decryptRun(l *Log, r *Run) error {
-	x, err := l.box(r.Execution)
+	x, err := l.cipher(r.Execution)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func selectRuns(ctx context.Context, l *Log, tx *store.Tx, where string, args ..
 
 // SetRequest replaces the request of an execution that this process runs.
 func (b *Runs) SetRequest(ctx context.Context, id string, request []byte) error {
-	x, err := b.log.box(id)
+	x, err := b.log.cipher(id)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (b *Runs) SetRequest(ctx context.Context, id string, request []byte) error 
 // SetLive stores the progress of an execution, if this process still runs it. It reports whether the
 // execution is to be cancelled.
 func (b *Runs) SetLive(ctx context.Context, id string, live []byte) (cancelled bool, err error) {
-	x, err := b.log.box(id)
+	x, err := b.log.cipher(id)
 	if err != nil {
 		return false, err
 	}

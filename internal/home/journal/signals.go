@@ -36,7 +36,7 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 	if b.log.cfg.Process == nil {
 		return errNoProcess
 	}
-	x, err := b.log.box(id)
+	x, err := b.log.cipher(id)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,14 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 		case waiting >= maxSignals:
 			return fault.New(fault.Exhausted, "execution %.60s has %d signals that it has not waited for, which is the maximum", id, waiting)
 		}
-		if err := putHostCall(ctx, tx, line{execution: id, number: int64(latest - 1), method: methodSignal, server: hash, state: sent, arguments: x.encrypt(ofArguments, latest-1, value)}); err != nil {
+		if err := putHostCall(ctx, tx, line{
+			execution: id,
+			number:    int64(latest - 1),
+			method:    methodSignal,
+			server:    hash,
+			state:     sent,
+			arguments: x.encrypt(ofArguments, latest-1, value),
+		}); err != nil {
 			return err
 		}
 		_, err = wake(ctx, tx, id, hash)
@@ -117,7 +124,7 @@ type signal struct {
 
 // findSignals returns the oldest signals of an event; a negative number means all.
 func findSignals(ctx context.Context, l *Log, id, event string, most int) (all []signal, err error) {
-	x, err := l.box(id)
+	x, err := l.cipher(id)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func (l *Log) enter(id string) bool {
 
 func openRun(ctx context.Context, l *Log, id string) (r *Record, request []byte, err error) {
 	r = l.run(id, nil, false)
-	if err := setBox(r); err != nil {
+	if err := setCipher(r); err != nil {
 		return nil, nil, err
 	}
 	r.pending.stored = true
@@ -114,7 +114,7 @@ func claimRecord(ctx context.Context, r *Record, tx *store.Tx) (request []byte, 
 			WithHint("check what it did with `sandpiper executions list`, then run the remaining work as a new execution")
 	}
 	r.created, b.onRestart = time.UnixMilli(created), was
-	if request, err = r.box.decrypt(ofRequest, 0, ciphertext); err != nil {
+	if request, err = r.cipher.decrypt(ofRequest, 0, ciphertext); err != nil {
 		return nil, err
 	}
 	set := "on_restart = '', due = NULL, events = ''"
@@ -140,11 +140,11 @@ func readRecord(ctx context.Context, r *Record, tx *store.Tx) error {
 		if err := rows.Scan(&e.number, &e.ask.Method, &e.ask.Ref.Server, &e.ask.Ref.Tool, &e.state, &e.ask.Step, &args, &answer); err != nil {
 			return err
 		}
-		if e.ask.Args, err = r.box.decrypt(ofArguments, e.number, args); err != nil {
+		if e.ask.Args, err = r.cipher.decrypt(ofArguments, e.number, args); err != nil {
 			return err
 		}
 		if answer != nil {
-			if e.answer, err = r.box.decrypt(ofAnswer, e.number, answer); err != nil {
+			if e.answer, err = r.cipher.decrypt(ofAnswer, e.number, answer); err != nil {
 				return err
 			}
 		}

@@ -43,17 +43,17 @@ func newTenant(t *testing.T) *tenant {
 	}
 	t.Cleanup(func() { db.Close() })
 	d := &tenant{db: db, path: path, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	d.cfg = learned.Config{In: sealed.Store{DB: db, Box: newBox(t, 7)}, Now: func() time.Time { return d.now }}
+	d.cfg = learned.Config{In: sealed.Store{DB: db, Cipher: newCipher(t, 7)}, Now: func() time.Time { return d.now }}
 	return d
 }
 
-func newBox(t *testing.T, key byte) sealed.Box {
+func newCipher(t *testing.T, key byte) sealed.Cipher {
 	t.Helper()
-	box, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
+	cipher, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return box
+	return cipher
 }
 
 // do runs f with a store, and closes it, which writes the records.
@@ -242,7 +242,7 @@ func TestRecordsAreEncrypted(t *testing.T) {
 			t.Errorf("%s contains words or tools", filepath.Base(path))
 		}
 	}
-	d.cfg.In.Box = newBox(t, 8)
+	d.cfg.In.Cipher = newCipher(t, 8)
 	if all := d.uses(t); len(all) > 0 {
 		t.Errorf("with another key: %+v", all)
 	}

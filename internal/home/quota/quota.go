@@ -174,7 +174,15 @@ func New(cfg Config) *Counter {
 	if cfg.Refused == nil {
 		cfg.Refused = func(Name) {}
 	}
-	return &Counter{limits: cfg.Limits, db: cfg.DB, log: cfg.Log, now: cfg.Now, refused: cfg.Refused, windows: map[Name]window{}, unwritten: map[Name]map[int64]int64{}}
+	return &Counter{
+		limits:    cfg.Limits,
+		db:        cfg.DB,
+		log:       cfg.Log,
+		now:       cfg.Now,
+		refused:   cfg.Refused,
+		windows:   map[Name]window{},
+		unwritten: map[Name]map[int64]int64{},
+	}
 }
 
 // Limits reports whether a quota is configured.

@@ -29,11 +29,11 @@ func openDB(t *testing.T) (*store.DB, string) {
 // in returns where a tenant stores with a key.
 func in(t *testing.T, db *store.DB, key byte) sealed.Store {
 	t.Helper()
-	box, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
+	cipher, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sealed.Store{DB: db, Box: box}
+	return sealed.Store{DB: db, Cipher: cipher}
 }
 
 // list returns the executions whose code is stored, once s is closed.

@@ -10,15 +10,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// box encrypts the contents of one tenant's sessions.
-type box struct {
-	sealed.Box
+// cipher encrypts the contents of one tenant's sessions.
+type cipher struct {
+	sealed.Cipher
 	key []byte
 }
 
-func newBox(key []byte) (box, error) {
+func newCipher(key []byte) (cipher, error) {
 	b, err := sealed.New(key, "")
-	return box{b, key}, err
+	return cipher{b, key}, err
 }
 
 // The encrypted columns. The row of a file is found by a keyed hash of its path.
@@ -30,7 +30,7 @@ var (
 )
 
 // encrypt encrypts v as JSON. The first key is the session.
-func (b box) encrypt(c sealed.Column, v any, keys ...any) ([]byte, error) {
+func (b cipher) encrypt(c sealed.Column, v any, keys ...any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (b box) encrypt(c sealed.Column, v any, keys ...any) ([]byte, error) {
 	return b.Seal(c, text, keys...), nil
 }
 
-func (b box) decrypt(c sealed.Column, encrypted []byte, v any, keys ...any) error {
+func (b cipher) decrypt(c sealed.Column, encrypted []byte, v any, keys ...any) error {
 	text, err := b.Open(c, encrypted, keys...)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the log of session %q is damaged or was encrypted with another key", keys[0]).
@@ -48,7 +48,7 @@ func (b box) decrypt(c sealed.Column, encrypted []byte, v any, keys ...any) erro
 }
 
 // mac returns the keyed hash that identifies a path in session_files.
-func (b box) mac(session, path string) string {
+func (b cipher) mac(session, path string) string {
 	h := hmac.New(sha256.New, b.key)
 	h.Write([]byte("sandpiper session file\x00" + session + "\x00" + path))
 	return hex.EncodeToString(h.Sum(nil)[:16])

@@ -18,7 +18,7 @@ func (l *Log) Record(ctx context.Context, id string, number int) (record []byte,
 	if err != nil || encrypted == nil {
 		return nil, err
 	}
-	record, err = l.box.Open(ofRecord, encrypted, id, number)
+	record, err = l.cipher.Open(ofRecord, encrypted, id, number)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the record of %s of session %q is damaged or was encrypted with another key", taskID(number), id).
 			WithHint("restore the file key of the data directory, or the tenant's database, from a backup")

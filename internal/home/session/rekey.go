@@ -28,10 +28,10 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 		return 0, err
 	}
 	err = l.steps.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = l.box.Rekey(ctx, tx, to.box.Box, ofTask, ofRecord, ofCheckpoint)
+		damaged, err = l.cipher.Rekey(ctx, tx, to.cipher.Cipher, ofTask, ofRecord, ofCheckpoint)
 		for _, id := range ids {
 			if err == nil {
-				r := rekeying{from: l.box, to: to.box, session: id}
+				r := rekeying{from: l.cipher, to: to.cipher, session: id}
 				err = r.files(ctx, tx)
 				damaged += r.damaged
 			}
@@ -43,7 +43,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 
 // rekeying encrypts the paths of one session with another key.
 type rekeying struct {
-	from, to box
+	from, to cipher
 	session  string
 	damaged  int
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Tables creates the tables of the sessions. Times are Unix milliseconds. Encrypted
-// columns are bound to their rows; see box.
+// columns are bound to their rows; see cipher.
 const Tables = `
 CREATE TABLE sessions (
 	id      TEXT    NOT NULL PRIMARY KEY,
@@ -139,13 +139,13 @@ func (l rows) append(ctx context.Context, tx *store.Tx, id string, s Step, at ti
 }
 
 func (l rows) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
-	encrypted, err := l.box.encrypt(ofTask, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}, id, s.Number)
+	encrypted, err := l.cipher.encrypt(ofTask, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}, id, s.Number)
 	if err != nil {
 		return err
 	}
 	var record []byte
 	if s.Record != nil {
-		record = l.box.Seal(ofRecord, s.Record, id, s.Number)
+		record = l.cipher.Seal(ofRecord, s.Record, id, s.Number)
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, record, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", // of a number that was reserved twice
 		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes(), s.Recorded, record, s.Key)
@@ -161,12 +161,12 @@ func (l rows) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 }
 
 func (l rows) insertFile(ctx context.Context, tx *store.Tx, id, path string) error {
-	encrypted, err := l.box.encrypt(ofFile, []byte(path), id)
+	encrypted, err := l.cipher.encrypt(ofFile, []byte(path), id)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_files (session, path_mac, encrypted)
-		SELECT ?, ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, l.box.mac(id, path), encrypted, id, maxFiles)
+		SELECT ?, ?, ? WHERE (SELECT count(*) FROM session_files WHERE session = ?) < ?`, id, l.cipher.mac(id, path), encrypted, id, maxFiles)
 	return err
 }
 
@@ -218,7 +218,7 @@ func (l rows) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 	if err := r.put(ctx, tx); err != nil {
 		return 0, err
 	}
-	encrypted, err := l.box.encrypt(ofCheckpoint, checkpointData{step, about}, id)
+	encrypted, err := l.cipher.encrypt(ofCheckpoint, checkpointData{step, about}, id)
 	if err != nil {
 		return 0, err
 	}
@@ -248,7 +248,7 @@ func (l rows) scanSummary(r scanner) (Summary, error) {
 		return s, nil
 	}
 	var c checkpointData
-	if err := l.box.decrypt(ofCheckpoint, encrypted, &c, s.ID); err != nil {
+	if err := l.cipher.decrypt(ofCheckpoint, encrypted, &c, s.ID); err != nil {
 		return s, err
 	}
 	s.Checkpoint = &Checkpoint{Step: c.Step, LastTask: taskID(int(task.Int64)), Context: c.Context, Timestamp: moment(at.Int64)}
@@ -284,7 +284,7 @@ func (l rows) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, e
 		var encrypted, path []byte
 		err := r.Scan(&encrypted)
 		if err == nil {
-			err = l.box.decrypt(ofFile, encrypted, &path, id)
+			err = l.cipher.decrypt(ofFile, encrypted, &path, id)
 		}
 		s.StateFiles = append(s.StateFiles, string(path))
 		return err
@@ -303,7 +303,7 @@ func (l rows) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) 
 			return err
 		}
 		var t taskData
-		if err := l.box.decrypt(ofTask, encrypted, &t, id, row.Number); err != nil {
+		if err := l.cipher.decrypt(ofTask, encrypted, &t, id, row.Number); err != nil {
 			return err
 		}
 		s := t.step()

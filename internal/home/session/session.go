@@ -170,9 +170,9 @@ type Log struct{ shown }
 
 // rows reads and writes the sessions in the database.
 type rows struct {
-	cfg   Config
-	box   box
-	steps *appendlog.Queue // that are not in the database yet
+	cfg    Config
+	cipher cipher
+	steps  *appendlog.Queue // that are not in the database yet
 }
 
 // shown keeps the directory current that shows the sessions as files.
@@ -190,8 +190,8 @@ type shown struct {
 // New returns the Log. The first Refresh updates the projection. The caller closes the
 // Log before the database.
 func New(cfg Config) (*Log, error) {
-	box, err := newBox(cfg.Key)
-	r := rows{cfg: cfg.withDefaults(), box: box}
+	cipher, err := newCipher(cfg.Key)
+	r := rows{cfg: cfg.withDefaults(), cipher: cipher}
 	r.steps = newQueue(r)
 	return &Log{shown{rows: r, view: projection.New(cfg.Projection, cfg.Lock)}}, err
 }

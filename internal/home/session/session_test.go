@@ -296,12 +296,12 @@ func TestSessionByteLimit(t *testing.T) {
 	h := newHome(t, session.Config{StepBytes: 100_000})
 	for i := range 30 {
 		h.append(t, "a", session.Step{Code: strings.Repeat("x", 9_000), Output: fmt.Sprint(i)})
-		held := 0
+		size := 0
 		for _, task := range h.find(t, "a").Tasks {
-			held += len(task.Code)
+			size += len(task.Code)
 		}
-		if held > 100_000 || i > 12 && held < 50_000 {
-			t.Fatalf("after %d steps it holds %d bytes", i+1, held)
+		if size > 100_000 || i > 12 && size < 50_000 {
+			t.Fatalf("after %d steps it holds %d bytes", i+1, size)
 		}
 	}
 	// a single step above the limit is kept: the model has just received its answer
@@ -331,16 +331,16 @@ func TestTotalByteLimit(t *testing.T) {
 	h := newHome(t, session.Config{MaxBytes: 300_000})
 	for i := range 40 {
 		h.append(t, fmt.Sprint("s", i%10), session.Step{Code: strings.Repeat("x", 20_000)})
-		held := 0
+		size := 0
 		list, err := h.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range list {
-			held += s.Tasks * 20_000
+			size += s.Tasks * 20_000
 		}
-		if held > 320_000 || i > 15 && held < 200_000 {
-			t.Fatalf("after %d steps all hold %d bytes", i+1, held)
+		if size > 320_000 || i > 15 && size < 200_000 {
+			t.Fatalf("after %d steps all hold %d bytes", i+1, size)
 		}
 	}
 }

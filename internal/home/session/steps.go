@@ -43,7 +43,7 @@ func newQueue(l rows) *appendlog.Queue {
 		Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
 			for _, f := range frames {
 				var a appendedStep
-				text, err := l.box.Open(ofStep, f.Payload)
+				text, err := l.cipher.Open(ofStep, f.Payload)
 				if err != nil {
 					return fault.Wrap(fault.Internal, err, "the last steps of sessions are damaged or were encrypted with another key").
 						WithHint("restore the file key of the data directory from a backup")
@@ -61,12 +61,22 @@ func newQueue(l rows) *appendlog.Queue {
 
 // enqueue appends a step to the log of steps and returns its key.
 func enqueue(ctx context.Context, l *Log, id string, s Step) (key string, err error) {
-	a := appendedStep{Key: rand.Text(), Session: id, Number: s.Number, VarsLost: s.VarsLost, Lost: s.InterpreterLost, Began: s.Began.UnixMilli(), At: time.Now().UnixMilli(),
-		Record: s.Record, Recorded: s.Recorded, Task: taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}}
+	a := appendedStep{
+		Key:      rand.Text(),
+		Session:  id,
+		Number:   s.Number,
+		VarsLost: s.VarsLost,
+		Lost:     s.InterpreterLost,
+		Began:    s.Began.UnixMilli(),
+		At:       time.Now().UnixMilli(),
+		Record:   s.Record,
+		Recorded: s.Recorded,
+		Task:     taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh},
+	}
 	for _, path := range s.Files {
 		a.Files = append(a.Files, []byte(path))
 	}
-	frame, err := l.box.encrypt(ofStep, a)
+	frame, err := l.cipher.encrypt(ofStep, a)
 	if err != nil {
 		return "", err
 	}

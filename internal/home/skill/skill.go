@@ -95,7 +95,7 @@ type Store struct {
 
 // New returns the Store. The first Refresh updates the projection.
 func New(cfg Config) (*Store, error) {
-	box, err := sealed.New(cfg.Key, "")
+	cipher, err := sealed.New(cfg.Key, "")
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{tests{cfg.DB, box, cfg.Reserve}, modules{cfg.DB, projection.New(cfg.Projection, cfg.Lock)}, cfg}, nil
+	return &Store{tests{cfg.DB, cipher, cfg.Reserve}, modules{cfg.DB, projection.New(cfg.Projection, cfg.Lock)}, cfg}, nil
 }
 
 // Save stores a skill and returns its metadata. It is on disk and in the projection when Save

@@ -38,7 +38,7 @@ const (
 // tests are the tests of the skills of one tenant.
 type tests struct {
 	db      *store.DB
-	box     sealed.Box
+	cipher  sealed.Cipher
 	reserve func(ctx context.Context, bytes int64) (done func(), err error) // see Config
 }
 
@@ -81,7 +81,7 @@ func (s tests) AddTest(ctx context.Context, name string, t Test) (number int, er
 				WithHint("delete them with `sandpiper skills test %s --delete`", name)
 		}
 		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO skill_tests (skill, number, recorded, encrypted) VALUES (?, ?, ?, ?)",
-			name, number, time.Now().UnixMilli(), s.box.Seal(ofTest, text, name, number))
+			name, number, time.Now().UnixMilli(), s.cipher.Seal(ofTest, text, name, number))
 		return err
 	})
 	return number, err
@@ -109,7 +109,7 @@ func (s tests) list(ctx context.Context, tx *store.Tx, name string) (all []Test,
 		if err := rows.Scan(&t.Number, &recorded, &encrypted); err != nil {
 			return nil, err
 		}
-		text, err := s.box.Open(ofTest, encrypted, name, t.Number)
+		text, err := s.cipher.Open(ofTest, encrypted, name, t.Number)
 		if err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "test %d of skill %q is damaged or was encrypted with another key", t.Number, name).
 				WithHint("delete the tests of the skill and record them again")
@@ -140,7 +140,7 @@ func (s tests) DeleteTests(ctx context.Context, name string) (n int64, err error
 // returns the number of damaged tests, which remain damaged.
 func (s tests) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.db.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, ofTest)
+		damaged, err = s.cipher.Rekey(ctx, tx, to.cipher, ofTest)
 		return err
 	})
 	return damaged, err

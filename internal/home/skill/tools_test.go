@@ -128,8 +128,8 @@ func TestCompleteAddsSchemasOfListedTools(t *testing.T) {
 	if _, err := c.Put(t.Context(), "github", catalog.Listing{Tools: []tool.Definition{evil}}); err != nil {
 		t.Fatal(err)
 	}
-	held := skill.Metadata{Tools: skill.Tools{{Ref: tool.Ref{Server: "github", Tool: "list_issues"}}}}
-	if held.Complete(c.Now()) {
+	m = skill.Metadata{Tools: skill.Tools{{Ref: tool.Ref{Server: "github", Tool: "list_issues"}}}}
+	if m.Complete(c.Now()) {
 		t.Error("a quarantined definition was stored")
 	}
 }

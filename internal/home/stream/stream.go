@@ -30,7 +30,7 @@ import (
 // Config of a Store.
 type Config struct {
 	Dir        string           // of the tenant's answers; created by Put. Required
-	Box        sealed.Box       // of the tenant. Required
+	Cipher     sealed.Cipher    // of the tenant. Required
 	Keep       time.Duration    // how long an answer is kept; 0 means 10 minutes
 	MaxBytes   int64            // of all answers; 0 means 64 MiB
 	Connection int64            // of one connection; 0 means 8 MiB. An answer may have half of it
@@ -108,7 +108,7 @@ func (s *Store) Put(a Answer) error {
 		return err
 	}
 	text := append(append(head, '\n'), a.Data...)
-	b := append(make([]byte, 4), s.cfg.Box.Seal(ofAnswers, text, a.Connection)...)
+	b := append(make([]byte, 4), s.cfg.Cipher.Seal(ofAnswers, text, a.Connection)...)
 	if int64(len(b)) > s.cfg.Connection/2 {
 		return fault.New(fault.Exhausted, "an answer of %d bytes is too large to be kept", len(a.Data))
 	}
@@ -176,7 +176,7 @@ func (s *Store) search(b []byte, connection, stream string) (a Answer, ok bool) 
 		if b = b[4:]; uint64(len(b)) < n {
 			break
 		}
-		text, err := s.cfg.Box.Open(ofAnswers, b[:n], connection)
+		text, err := s.cfg.Cipher.Open(ofAnswers, b[:n], connection)
 		if err != nil {
 			break
 		}

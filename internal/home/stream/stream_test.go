@@ -22,7 +22,7 @@ func open(t *testing.T, cfg stream.Config) *stream.Store { return openFor(t, "al
 func openFor(t *testing.T, tenant string, cfg stream.Config) *stream.Store {
 	t.Helper()
 	var err error
-	if cfg.Box, err = sealed.New(bytes.Repeat([]byte{1}, 32), tenant); err != nil {
+	if cfg.Cipher, err = sealed.New(bytes.Repeat([]byte{1}, 32), tenant); err != nil {
 		t.Fatal(err)
 	}
 	return stream.New(cfg)

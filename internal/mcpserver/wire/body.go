@@ -13,41 +13,41 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 )
 
-// held is the memory of a request. It is released when all have called release: the handler of
-// the HTTP request, and the calls in it, which may outlast that. A nil held holds none.
-type held struct {
+// requestMemory is the memory of a request. It is released when all have called release: the handler of
+// the HTTP request, and the calls in it, which may outlast that. A nil one has none.
+type requestMemory struct {
 	share *memory.Share
 
 	mu    sync.Mutex
 	users int
 }
 
-func (h *held) retain() {
-	if h != nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.users++
+func (m *requestMemory) retain() {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.users++
 	}
 }
 
-func (h *held) release() {
-	if h == nil {
+func (m *requestMemory) release() {
+	if m == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.users--; h.users == 0 {
-		h.share.Release()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.users--; m.users == 0 {
+		m.share.Release()
 	}
 }
 
-// heldKey is the context key of the memory that an HTTP request holds.
-type heldKey struct{}
+// memoryKey is the context key of the memory that an HTTP request holds.
+type memoryKey struct{}
 
-// heldFor returns what the HTTP request of a context holds; nil if that is nothing.
-func heldFor(ctx context.Context) *held {
-	h, _ := ctx.Value(heldKey{}).(*held)
-	return h
+// memoryOf returns the memory of the HTTP request of a context; nil if it has none.
+func memoryOf(ctx context.Context) *requestMemory {
+	m, _ := ctx.Value(memoryKey{}).(*requestMemory)
+	return m
 }
 
 // reserveBody reads the body of a request, for which it holds memory until the request is answered.
@@ -61,14 +61,14 @@ func reserveBody(budget *memory.Budget, authn authenticator, maxBody int64, next
 		if rejectLarge(w, r, maxBody) {
 			return
 		}
-		h := &held{share: budget.Open(authn.callerFrom(r.Context())), users: 1}
-		defer h.release()
-		body, err := receive(r, h.share, maxBody)
+		m := &requestMemory{share: budget.Open(authn.callerFrom(r.Context())), users: 1}
+		defer m.release()
+		body, err := receive(r, m.share, maxBody)
 		if err != nil {
 			refuseBody(w, err, budget.RetryAfter())
 			return
 		}
-		r = r.WithContext(context.WithValue(r.Context(), heldKey{}, h))
+		r = r.WithContext(context.WithValue(r.Context(), memoryKey{}, m))
 		r.Body = io.NopCloser(&body)
 		next.ServeHTTP(w, r)
 	})

@@ -57,7 +57,14 @@ func (o *subscriptions) complete(c *Completer) mcp.Middleware {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "completion/complete needs ref and argument.name"}
 			}
 			p := r.Params
-			redacted, err := c.Values(ctx, Completion{Caller: o.authn.callerOf(ctx, r), Subset: choiceOf(r).Subset, Tool: p.Ref.Name, Template: p.Ref.URI, Argument: p.Argument.Name, Value: p.Argument.Value})
+			redacted, err := c.Values(ctx, Completion{
+				Caller:   o.authn.callerOf(ctx, r),
+				Subset:   choiceOf(r).Subset,
+				Tool:     p.Ref.Name,
+				Template: p.Ref.URI,
+				Argument: p.Argument.Name,
+				Value:    p.Argument.Value,
+			})
 			if err != nil {
 				return nil, o.refuse(r, "", err)
 			}

@@ -31,7 +31,7 @@ type post struct {
 	cancel     context.CancelCauseFunc
 	left       bool // its connection was lost
 	needs      needs
-	held       *held  // its memory
+	memory     *requestMemory
 	begun      func() // releases it: its calls have begun, and hold it
 }
 
@@ -75,7 +75,7 @@ func (a *disconnects) watch(next http.Handler) http.Handler {
 		connection := r.Header.Get("Mcp-Session-Id")
 		switch {
 		case r.Method == http.MethodPost:
-			number := a.arrive(connection, heldFor(r.Context()))
+			number := a.arrive(connection, memoryOf(r.Context()))
 			r.Header.Set(numberHeader, number)
 			r = r.WithContext(context.WithValue(r.Context(), postKey{}, a.find(number)))
 			defer func() { a.leave(number, r.Context().Err() != nil) }()
@@ -95,8 +95,8 @@ func (a *disconnects) attend(next mcp.MethodHandler) mcp.MethodHandler {
 		if x := req.GetExtra(); x != nil && x.Header != nil {
 			if p := a.find(x.Header.Get(numberHeader)); p != nil {
 				p.needs.add(a.scopeOf(operationOf(method, req)))
-				p.held.retain() // the call may outlast the post
-				defer p.held.release()
+				p.memory.retain() // the call may outlast the post
+				defer p.memory.release()
 				p.begun()
 				var cancel context.CancelCauseFunc
 				ctx, cancel = context.WithCancelCause(ctx)
@@ -108,13 +108,13 @@ func (a *disconnects) attend(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (a *disconnects) arrive(connection string, h *held) (number string) {
+func (a *disconnects) arrive(connection string, m *requestMemory) (number string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.number++
 	number = strconv.FormatUint(a.number, 36)
-	p := &post{connection: connection, held: h, begun: sync.OnceFunc(h.release)}
-	h.retain()
+	p := &post{connection: connection, memory: m, begun: sync.OnceFunc(m.release)}
+	m.retain()
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	a.posts[number] = p
 	return number

@@ -42,26 +42,26 @@ type eventStream struct {
 	closed   chan struct{}
 	once     sync.Once
 
-	mu   sync.Mutex
-	held map[jsonrpc.ID]*held // memory of calls that are not answered; nil after Close
+	mu     sync.Mutex
+	memory map[jsonrpc.ID]*requestMemory // memory of calls that are not answered; nil after Close
 }
 
 // hold keeps the memory of a call until it is answered or the stream ends.
-func (s *eventStream) hold(id jsonrpc.ID, h *held) {
+func (s *eventStream) hold(id jsonrpc.ID, m *requestMemory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held != nil {
-		h.retain()
-		s.held[id].release() // of a call with the same id
-		s.held[id] = h
+	if s.memory != nil {
+		m.retain()
+		s.memory[id].release() // of a call with the same id
+		s.memory[id] = m
 	}
 }
 
 func (s *eventStream) release(id jsonrpc.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[id].release()
-	delete(s.held, id)
+	s.memory[id].release()
+	delete(s.memory, id)
 }
 
 // Write implements mcp.Connection.
@@ -95,16 +95,23 @@ func (s *eventStream) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (s *eventStream) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	s.mu.Lock()
-	for _, h := range s.held {
-		h.release()
+	for _, m := range s.memory {
+		m.release()
 	}
-	s.held = nil
+	s.memory = nil
 	s.mu.Unlock()
 	return s.Connection.Close()
 }
 
 func newEventStreams(server *mcp.Server, authn authenticator, scopeOf func(operation) string, cfg HTTPConfig) *eventStreams {
-	return &eventStreams{server: server, authn: authn, scopeOf: scopeOf, maxBody: cfg.MaxBody, foreign: cfg.Foreign, open: map[string]*eventStream{}}
+	return &eventStreams{
+		server:  server,
+		authn:   authn,
+		scopeOf: scopeOf,
+		maxBody: cfg.MaxBody,
+		foreign: cfg.Foreign,
+		open:    map[string]*eventStream{},
+	}
 }
 
 // streamParameter names the URL parameter that identifies the stream of a POST.
@@ -130,7 +137,7 @@ func (e *eventStreams) stream(w http.ResponseWriter, r *http.Request) {
 	endpoint.RawQuery = streamParameter + "=" + id
 	s := &eventStream{
 		SSEServerTransport: &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: w},
-		caller:             e.authn.callerFrom(r.Context()), posted: make(chan jsonrpc.Message), closed: make(chan struct{}), held: map[jsonrpc.ID]*held{},
+		caller:             e.authn.callerFrom(r.Context()), posted: make(chan jsonrpc.Message), closed: make(chan struct{}), memory: map[jsonrpc.ID]*requestMemory{},
 	}
 	if e.authn.verify != nil {
 		s.accepted = e.authn.stillAccepted(r)
@@ -222,7 +229,7 @@ func (e *eventStreams) deliver(w http.ResponseWriter, r *http.Request, s *eventS
 			s.needs.add(e.scopeOf(o))
 		}
 		if call.IsCall() {
-			s.hold(call.ID, heldFor(r.Context()))
+			s.hold(call.ID, memoryOf(r.Context()))
 		}
 	}
 	select {

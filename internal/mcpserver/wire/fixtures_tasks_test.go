@@ -68,7 +68,14 @@ func (f *fixtureTasks) start(c Call, questions []Question, run func(ctx context.
 	defer f.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	now := time.Now()
-	t := &fixtureTask{Task: Task{ID: fmt.Sprintf("task-%d", len(f.all)), Status: TaskWorking, Created: now, Changed: now, Keep: time.Hour, Questions: questions}, cancel: cancel, replies: make(chan map[string]Reply, 1)}
+	t := &fixtureTask{Task: Task{
+		ID:        fmt.Sprintf("task-%d", len(f.all)),
+		Status:    TaskWorking,
+		Created:   now,
+		Changed:   now,
+		Keep:      time.Hour,
+		Questions: questions,
+	}, cancel: cancel, replies: make(chan map[string]Reply, 1)}
 	if len(questions) > 0 {
 		t.Status = TaskInput
 	}

@@ -107,8 +107,18 @@ type subscriptions struct {
 
 func (s *Server) subscriptions(alive context.Context, authn authenticator, server *mcp.Server) *subscriptions {
 	alive, end := context.WithCancel(alive)
-	o := &subscriptions{Resources: s.cfg.Resources, authn: authn, askScope: s.cfg.AskScope, log: s.cfg.Log, alive: alive, end: end,
-		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}, tools: map[*mcp.ServerSession]*toolsWatch{}}
+	o := &subscriptions{
+		Resources: s.cfg.Resources,
+		authn:     authn,
+		askScope:  s.cfg.AskScope,
+		log:       s.cfg.Log,
+		alive:     alive,
+		end:       end,
+		conns:     map[*mcp.ServerSession]int{},
+		callers:   map[string]int{},
+		older:     map[*mcp.ServerSession]map[string]func(){},
+		tools:     map[*mcp.ServerSession]*toolsWatch{},
+	}
 	server.AddSendingMiddleware(o.sending)
 	if o.Resources != nil {
 		server.AddReceivingMiddleware(resourceMethods{o}.receiving)

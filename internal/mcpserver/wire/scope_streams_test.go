@@ -69,11 +69,11 @@ func TestPostingTokenNeedsTheScope(t *testing.T) {
 
 // A stream is read with the scopes that its messages need, also by a daemon that was started since.
 func TestResumedStreamNeedsTheScopeOfItsRequest(t *testing.T) {
-	box, err := sealed.New(make([]byte, sealed.KeySize), "alice")
+	cipher, err := sealed.New(make([]byte, sealed.KeySize), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := stream.New(stream.Config{Dir: t.TempDir(), Box: box})
+	kept := stream.New(stream.Config{Dir: t.TempDir(), Cipher: cipher})
 	cfg := HTTPConfig{Verify: scopesOfToken, Return: time.Hour,
 		Resource: &Protected{URL: "https://mcp.example/mcp", ScopePrefix: "sandpiper:"},
 		Answers:  func(_ context.Context, _ string, use func(*stream.Store) error) error { return use(kept) }}

@@ -297,7 +297,15 @@ func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
 		defer end()
-		call := Call{Caller: authn.callerOf(ctx, req), Client: clientOf(req.Session), Subset: choiceOf(req).Subset, Origin: originOf(req), Own: authn.verify == nil, Arguments: req.Params.Arguments, Trace: trace(req)}
+		call := Call{
+			Caller:    authn.callerOf(ctx, req),
+			Client:    clientOf(req.Session),
+			Subset:    choiceOf(req).Subset,
+			Origin:    originOf(req),
+			Own:       authn.verify == nil,
+			Arguments: req.Params.Arguments,
+			Trace:     trace(req),
+		}
 		note := newNotifier(ctx, req)
 		defer note.stop()
 		call.Progress = note.report()

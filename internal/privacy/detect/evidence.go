@@ -15,7 +15,14 @@ func resolveNames(found []Finding, text string, base, final int) []Finding {
 		return found
 	}
 	slices.SortStableFunc(found, byStart)
-	w := evidenceSearch{text: text, base: base, found: found, noneAfter: make([]bool, len(found)), noneBefore: make([]bool, len(found)), noneAround: make([]bool, len(found))}
+	w := evidenceSearch{
+		text:       text,
+		base:       base,
+		found:      found,
+		noneAfter:  make([]bool, len(found)),
+		noneBefore: make([]bool, len(found)),
+		noneAround: make([]bool, len(found)),
+	}
 	for i := len(found) - 1; i >= 0; i-- {
 		w.noneAfter[i] = isPending(found[i].Type) && found[i].Start < final && !w.evidenceAfter(i)
 	}

@@ -61,8 +61,8 @@ func TestRecallOfDevelopmentCases(t *testing.T) {
 	strong, parts, groups := map[detect.Type]*tally{}, map[string]*tally{}, map[string]*tally{}
 	for _, c := range cases {
 		part := "tuned on:"
-		if third(c.ID) == heldBack {
-			part = "held back:"
+		if third(c.ID) == heldOut {
+			part = "held out:"
 		}
 		score(t, c, func(typ detect.Type) []*tally {
 			if c.Strength != "strong" {
@@ -188,19 +188,19 @@ func score(t *testing.T, c labelledCase, tallies func(detect.Type) []*tally) {
 			}
 			if slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Type == typ && f.Start < e.End && e.Start < f.End }) {
 				one.hit++
-			} else if os.Getenv("PII_ERRORS") != "" && third(c.ID) != heldBack {
+			} else if os.Getenv("PII_ERRORS") != "" && third(c.ID) != heldOut {
 				t.Logf("missed %s %s %s: %.200q in %.300q, found %v", c.Strength, c.Group, typ, c.Text[e.Start:e.End], c.Text, found)
 			}
 			if slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Type == typ && f.Start == e.Start && f.End == e.End }) {
 				one.exact++
-			} else if os.Getenv("PII_ERRORS") == "exact" && third(c.ID) != heldBack {
+			} else if os.Getenv("PII_ERRORS") == "exact" && third(c.ID) != heldOut {
 				t.Logf("inexact %s %s: %.200q in %.300q, found %v", c.Group, typ, c.Text[e.Start:e.End], c.Text, found)
 			}
 		}
 		for i, f := range found {
 			if f.Type == typ && !matched[i] {
 				one.extra++
-				if os.Getenv("PII_ERRORS") != "" && third(c.ID) != heldBack {
+				if os.Getenv("PII_ERRORS") != "" && third(c.ID) != heldOut {
 					t.Logf("extra %s %s %s: %.200q in %.300q", c.Strength, c.Group, typ, c.Text[f.Start:f.End], c.Text)
 				}
 			}
@@ -235,8 +235,8 @@ func print[K cmp.Ordered](t *testing.T, title string, m map[K]*tally) {
 	}
 }
 
-// heldBack is the third of the cases whose errors are not printed.
-const heldBack = 2
+// heldOut is the third of the cases whose errors are not printed.
+const heldOut = 2
 
 func third(id string) uint32 {
 	sum := sha256.Sum256([]byte(id))

@@ -64,7 +64,14 @@ func literals(src string, f func(literal)) {
 			for end < len(src) && strings.IndexByte("0123456789+-.eE", src[end]) >= 0 {
 				end++
 			}
-			f(literal{start: i, end: end, key: top.key, arg: arg, list: top.list, number: true})
+			f(literal{
+				start:  i,
+				end:    end,
+				key:    top.key,
+				arg:    arg,
+				list:   top.list,
+				number: true,
+			})
 			i = end - 1
 		}
 	}

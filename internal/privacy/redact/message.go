@@ -41,7 +41,7 @@ type Image struct {
 	Data []byte
 }
 
-// Redacted is content that may be sent to a model. Faces refuse its zero value.
+// Redacted is content that may be sent to a model. Protocol servers refuse its zero value.
 type Redacted struct {
 	ok          bool
 	text        string

@@ -22,7 +22,7 @@ func TestWorkerJoinsTheGroupOfEveryHierarchy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	w := s.(*box).w
+	w := s.(*instance).w
 	pid := strconv.Itoa(pidOf(w.fd()))
 	for _, dir := range w.group.dirs {
 		procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))

@@ -8,7 +8,7 @@ import (
 )
 
 // CPUTime implements sandbox.Meter.
-func (x *box) CPUTime() time.Duration { return x.w.cpuTime() }
+func (x *instance) CPUTime() time.Duration { return x.w.cpuTime() }
 
 // cpuTime returns the CPU time of the worker and its processes so far. It is exact with cgroup
 // v2; otherwise it is that of the processes that exist, and of those that they have waited for.

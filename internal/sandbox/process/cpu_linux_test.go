@@ -18,7 +18,7 @@ def burn(s):
 func TestCPUTimeIsMeasured(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
-	x := openBox(t, b, h, "a")
+	x := openInstance(t, b, h, "a")
 	for name, c := range map[string]struct {
 		code        string
 		least, most time.Duration

@@ -44,7 +44,7 @@ func (h firstOutput) Output(p []byte) error {
 }
 
 // start runs code in a sandbox of its own and returns once it printed something.
-func (h *host) start(b *Backend, owner, code string) (*box, chan sandbox.Outcome) {
+func (h *host) start(b *Backend, owner, code string) (*instance, chan sandbox.Outcome) {
 	h.t.Helper()
 	s, err := b.Open(h.t.Context(), h.spec(owner))
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *host) start(b *Backend, owner, code string) (*box, chan sandbox.Outcome
 	case out := <-done:
 		h.t.Fatalf("ended before it printed: %+v", out)
 	}
-	return s.(*box), done
+	return s.(*instance), done
 }
 
 // beDaemon runs the test binary as a daemon to be killed. It prints its keeper's pid.
@@ -282,7 +282,7 @@ func TestCancellationAndTimeoutKillWorker(t *testing.T) {
 		if err != nil || out.Status != c.want {
 			t.Errorf("%v: %+v %v", c.cause, out, err)
 		}
-		if !s.(*box).w.exitsWithin(5 * time.Second) {
+		if !s.(*instance).w.exitsWithin(5 * time.Second) {
 			t.Errorf("%v: the worker lives", c.cause)
 		}
 		s.Close()

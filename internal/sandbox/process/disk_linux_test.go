@@ -68,13 +68,13 @@ func endsShortExecution(t *testing.T, h *host, b *Backend, spec sandbox.Spec) bo
 
 func TestWorkspaceOverQuotaMayShrink(t *testing.T) {
 	h, b, spec := quotaHost(t, 16)
-	box, err := b.Open(t.Context(), spec)
+	sb, err := b.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Close()
+	defer sb.Close()
 	run := func(code string) sandbox.Outcome {
-		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, sandbox.NoHost{})
+		out, err := sb.Run(t.Context(), sandbox.Program{Code: code}, sandbox.NoHost{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,9 +177,9 @@ def fill(p):
 		{"deleted", "", `
 block = bytes(1 << 20)
 def fill(p):
-    held = []
+    kept = []
     for n in range(100):
-        fd = os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600); held.append(fd)
+        fd = os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600); kept.append(fd)
         for _ in range(256): os.write(fd, block)`},
 		{"beside-90000-files", `
 for d in range(90):

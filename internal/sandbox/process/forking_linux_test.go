@@ -12,13 +12,13 @@ func TestForkHandlersRunInWorkers(t *testing.T) {
 import logging, os, threading, time
 result = [threading.main_thread().native_id - threading.get_native_id(), len(threading.enumerate())]
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-held = threading.Event()
+locked = threading.Event()
 def hold():
     with logging._lock:
-        held.set()
+        locked.set()
         time.sleep(0.1)
 threading.Thread(target=hold).start()
-held.wait()
+locked.wait()
 child = os.fork()
 if child == 0:
     logging.getLogger("x").addHandler(logging.NullHandler())

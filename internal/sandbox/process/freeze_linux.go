@@ -21,7 +21,7 @@ import (
 
 var errNotStopped = errors.New("sandbox: new processes are created faster than they can be stopped")
 
-// freezeState records how a box is frozen.
+// freezeState records how a sandbox is frozen.
 type freezeState struct {
 	mu      sync.Mutex
 	closed  bool        // no further freeze is allowed
@@ -30,7 +30,7 @@ type freezeState struct {
 }
 
 // Freeze implements sandbox.Freezer.
-func (x *box) Freeze() error {
+func (x *instance) Freeze() error {
 	s := &x.freeze
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (x *box) Freeze() error {
 }
 
 // Thaw implements sandbox.Freezer.
-func (x *box) Thaw() error {
+func (x *instance) Thaw() error {
 	s := &x.freeze
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func ways(t *testing.T, f func(*testing.T, *Backend, *host)) {
 
 func TestFreezeStopsAllProcesses(t *testing.T) {
 	ways(t, func(t *testing.T, b *Backend, h *host) {
-		x := openBox(t, b, h, "a")
+		x := openInstance(t, b, h, "a")
 		if out := runIn(t, x, restless); out.Status != sandbox.Completed {
 			t.Fatalf("%+v", out)
 		}
@@ -110,7 +110,7 @@ func (w *process) cpuTicks() map[int]string {
 
 func TestCloseFrozenSandbox(t *testing.T) {
 	ways(t, func(t *testing.T, b *Backend, h *host) {
-		x := openBox(t, b, h, "a")
+		x := openInstance(t, b, h, "a")
 		runIn(t, x, restless)
 		if err := x.Freeze(); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestCloseFrozenSandbox(t *testing.T) {
 
 func TestThawReportsDeath(t *testing.T) {
 	ways(t, func(t *testing.T, b *Backend, h *host) {
-		x := openBox(t, b, h, "a")
+		x := openInstance(t, b, h, "a")
 		runIn(t, x, "x = 1")
 		if err := x.Freeze(); err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestThawReportsDeath(t *testing.T) {
 func TestThawLeavesProcessesStoppedByCode(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(func(c *Config) { c.Disabled = []string{"cgroups"} })
-	x := openBox(t, b, h, "a")
+	x := openInstance(t, b, h, "a")
 	runIn(t, x, `
 import os, signal
 child = os.fork()
@@ -234,17 +234,17 @@ func TestFreezeCgroupV2(t *testing.T) {
 	}
 }
 
-func openBox(t *testing.T, b *Backend, h *host, owner string) *box {
+func openInstance(t *testing.T, b *Backend, h *host, owner string) *instance {
 	t.Helper()
 	s, err := b.Open(t.Context(), h.spec(owner))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return s.(*box)
+	return s.(*instance)
 }
 
-func runIn(t *testing.T, x *box, code string) sandbox.Outcome {
+func runIn(t *testing.T, x *instance, code string) sandbox.Outcome {
 	t.Helper()
 	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 	if err != nil {
@@ -272,7 +272,7 @@ func BenchmarkFreezeAndThaw(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	x := s.(*box)
+	x := s.(*instance)
 	for b.Loop() {
 		if err := x.Freeze(); err != nil {
 			b.Fatal(err)
@@ -291,7 +291,7 @@ func BenchmarkThawAndRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	x := s.(*box)
+	x := s.(*instance)
 	for b.Loop() {
 		b.StopTimer()
 		if err := x.Freeze(); err != nil {

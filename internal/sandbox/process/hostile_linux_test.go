@@ -53,12 +53,12 @@ func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := h.spec("hostile")
-	box, err := b.Open(t.Context(), spec)
+	sb, err := b.Open(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Close()
-	out, err := box.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, sandbox.NoHost{})
+	defer sb.Close()
+	out, err := sb.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, sandbox.NoHost{})
 	if err != nil || out.Status != sandbox.Completed {
 		t.Fatalf("%v %s %s %s", err, out.Status, out.Error, out.Traceback)
 	}
@@ -69,7 +69,7 @@ func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
 	}
 	defer f.Close()
 	attackTools(t, f, outside)
-	box.Close()
+	sb.Close()
 	if got, err := os.ReadFile(canary); err != nil || string(got) != "the canary lives" {
 		t.Errorf("the canary is %q, %v", got, err)
 	}

@@ -72,9 +72,9 @@ def fill(s):
     except BlockingIOError: pass
 for _ in range(60):
     if os.fork() == 0:
-        held = []
+        kept = []
         for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET) * 28:
-            pair = socket.socketpair(type=kind); held.append(pair)
+            pair = socket.socketpair(type=kind); kept.append(pair)
             for s in pair: fill(s)
             r, w = os.pipe(); os.set_blocking(w, False); os.write(w, bytes(1 << 16))
         time.sleep(60)
@@ -112,7 +112,7 @@ func TestWithoutCgroupKernelMemoryIsBounded(t *testing.T) {
 		done, measured := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(measured)
-			got.measure(s.(*box).w.hostPID(), done)
+			got.measure(s.(*instance).w.hostPID(), done)
 		}()
 		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 		close(done)

@@ -50,8 +50,8 @@ r, w = os.pipe()
 numbers = [os.dup(r) for _ in range(120)]
 for _ in range(40):
     if os.fork() == 0:
-        held = [select.epoll() for _ in range(120)]
-        for e in held:
+        kept = [select.epoll() for _ in range(120)]
+        for e in kept:
             for n in numbers: e.register(n, select.EPOLLIN)
         time.sleep(60)
 time.sleep(20)`, "MB for open files"},
@@ -59,12 +59,12 @@ time.sleep(20)`, "MB for open files"},
 import os, time
 for _ in range(100):
     if os.fork() == 0:
-        held = [os.eventfd(0) for _ in range(200)] + [os.timerfd_create(time.CLOCK_MONOTONIC) for _ in range(40)]
+        kept = [os.eventfd(0) for _ in range(200)] + [os.timerfd_create(time.CLOCK_MONOTONIC) for _ in range(40)]
         time.sleep(60)
 time.sleep(20)`, "MB for open files"},
 		{"large sockets", `
 import socket, time
-held = [socket.socketpair() for _ in range(20)]
+kept = [socket.socketpair() for _ in range(20)]
 time.sleep(8)`, " of 8192 KB; see net.core.wmem_default)"},
 	} {
 		s, err := b.Open(t.Context(), spec)

@@ -27,8 +27,8 @@ for t in threads: t.join()
 len(threads)`, "100", sandbox.Completed},
 		{"address space without memory", `
 import mmap
-held = [mmap.mmap(-1, 1 << 30) for _ in range(3)] + [mmap.mmap(-1, 1 << 30, prot=mmap.PROT_READ)]
-len(held)`, "4", sandbox.Completed},
+kept = [mmap.mmap(-1, 1 << 30) for _ in range(3)] + [mmap.mmap(-1, 1 << 30, prot=mmap.PROT_READ)]
+len(kept)`, "4", sandbox.Completed},
 		{"a mapped file", `
 import mmap
 with open("/workspace/large", "wb") as f:
@@ -48,8 +48,8 @@ n = s.buf[0]
 s.close(); s.unlink()
 n`, "120", sandbox.Completed},
 		{"one allocation", `b"x" * 10**9`, "", sandbox.Raised},
-		{"many small ones", "held = []\nwhile True: held.append(bytearray(b'x') * 100_000)", "", ""},
-		{"growing gradually", "import time\nheld = []\nwhile True:\n    held.append(bytearray(b'x') * 10_000_000)\n    time.sleep(0.01)", "", ""},
+		{"many small ones", "kept = []\nwhile True: kept.append(bytearray(b'x') * 100_000)", "", ""},
+		{"growing gradually", "import time\nkept = []\nwhile True:\n    kept.append(bytearray(b'x') * 10_000_000)\n    time.sleep(0.01)", "", ""},
 		{"a mapping that cannot be made", "import mmap\nmmap.mmap(-1, 700 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)", "", sandbox.Raised},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,9 +75,9 @@ func TestMemoryErrorLeavesInterpreterUsable(t *testing.T) {
 		code   string
 		status sandbox.Status
 	}{
-		{"held = b'x' * (300 << 20)\nmore = b'x' * (700 << 20)", sandbox.Raised},
-		{"len(held)", sandbox.Completed},
-		{"del held\nlen(b'x' * (400 << 20))", sandbox.Completed},
+		{"kept = b'x' * (300 << 20)\nmore = b'x' * (700 << 20)", sandbox.Raised},
+		{"len(kept)", sandbox.Completed},
+		{"del kept\nlen(b'x' * (400 << 20))", sandbox.Completed},
 	} {
 		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: c.code}, sandbox.NoHost{})
 		if err != nil || out.Status != c.status {

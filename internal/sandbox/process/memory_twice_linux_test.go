@@ -12,32 +12,32 @@ import (
 func TestWithoutCgroupNoMemoryCountsTwice(t *testing.T) {
 	longtest.SkipSlow(t)
 	h := newHost(t)
-	const held = `
+	const kept = `
 import os, socket, subprocess, time
 def hold(megabytes):
-    held = bytearray(megabytes << 20)
-    for at in range(0, len(held), 4096): held[at] = 1
-    return held
-held = hold(260)
+    kept = bytearray(megabytes << 20)
+    for at in range(0, len(kept), 4096): kept[at] = 1
+    return kept
+kept = hold(260)
 `
 	// The child has the memory of its parent until it has looked for the program in all directories.
-	const slow = held + `
+	const slow = kept + `
 many = {"PATH": ":".join(["/nowhere"] * 200_000)}
 for _ in range(4):
     try: subprocess.run(["true"], env=many)
     except OSError: pass
-len(held) >> 20`
-	const fast = held + `
+len(kept) >> 20`
+	const fast = kept + `
 end, started = time.monotonic() + 3, 0
 while time.monotonic() < end:
     try: subprocess.run(["true"])
     except OSError: started += 1
-started > 100 and len(held) >> 20`
+started > 100 and len(kept) >> 20`
 	// Six processes share 55 MB, so the sum of their memory is near the limit, and have 120 sockets each.
 	const shared = `
 import os, socket, time
-held = bytearray(55 << 20)
-for at in range(0, len(held), 4096): held[at] = 1
+kept = bytearray(55 << 20)
+for at in range(0, len(kept), 4096): kept[at] = 1
 r, w = os.pipe()
 for _ in range(5):
     if os.fork() == 0:
@@ -45,7 +45,7 @@ for _ in range(5):
         os.write(w, b"x"); time.sleep(1); os._exit(0)
 os.close(w)
 while os.read(r, 5): pass
-len(held) >> 20`
+len(kept) >> 20`
 	for _, c := range []struct {
 		name, code, want string
 		withoutKcmp      bool

@@ -179,3 +179,25 @@ func pidOf(pidfd int) int {
 	}
 	return 0
 }
+
+// oomScoreAdj makes the kernel kill a worker before any process of the host when
+// memory runs out.
+const oomScoreAdj = 900
+
+// raiseOOMScore raises the OOM score of a process before it forks; its children
+// inherit it.
+func raiseOOMScore(pidfd int) error {
+	pid := pidOf(pidfd)
+	if pid == 0 {
+		return nil // begin reports that it has ended
+	}
+	name := "/proc/" + strconv.Itoa(pid) + "/oom_score_adj"
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if now, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && now >= oomScoreAdj {
+		return nil
+	}
+	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
+}

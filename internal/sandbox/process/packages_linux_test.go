@@ -120,8 +120,8 @@ func TestHangingPreloadModuleIsSkipped(t *testing.T) {
 
 func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 	h := newHost(t)
-	h.packages(map[string]string{"large.py": "held = b'x' * (400 << 20)\n"})
-	const code = "held = b'x' * (300 << 20)\nlen(held) >> 20" // in use: zeros would only be reserved
+	h.packages(map[string]string{"large.py": "kept = b'x' * (400 << 20)\n"})
+	const code = "kept = b'x' * (300 << 20)\nlen(kept) >> 20" // in use: zeros would only be reserved
 	ahead := h.backend(func(c *Config) { c.Preload = []string{"large"} })
 	s, err := ahead.Open(t.Context(), h.spec("a"))
 	if err != nil {
@@ -133,7 +133,7 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantResult(t, out, "300")
-	w := s.(*box).w
+	w := s.(*instance).w
 	if got := memoryOfAll([]memoryUse{memoryOf(w.hostPID())}, w.inherited.resident, &kernelMemory{limit: 500 << 20}, false).total(); got < 290<<20 || got > 330<<20 {
 		t.Errorf("%d MB are in use, want about 300", got>>20)
 	}

@@ -77,7 +77,7 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 		return nil, err
 	}
 	defer s.Close()
-	x := s.(*box)
+	x := s.(*instance)
 	canary := filepath.Join(b.cfg.State, "canary")
 	if err := os.WriteFile(canary, []byte("seen"), 0o644); err != nil {
 		return nil, err
@@ -151,13 +151,13 @@ func (p *probeResult) root() sandbox.Layer {
 }
 
 func (p *probeResult) capabilities() sandbox.Layer {
-	var held []string
+	var all []string
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 		if strings.Trim(p.status[set], "0") != "" {
-			held = append(held, set+" "+p.status[set])
+			all = append(all, set+" "+p.status[set])
 		}
 	}
-	return sandbox.Tested("capabilities", len(held) == 0, "held: %s", joinOrNone(held))
+	return sandbox.Tested("capabilities", len(all) == 0, "held: %s", joinOrNone(all))
 }
 
 func (p *probeResult) noNewPrivs() sandbox.Layer {

@@ -53,7 +53,14 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	b := &Backend{cfg: cfg, ids: ids, landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
+	b := &Backend{
+		cfg:       cfg,
+		ids:       ids,
+		landlock:  landlockABI(),
+		programs:  programs(cfg.Libraries),
+		unfit:     map[string]string{},
+		integrity: Integrity{Check: cfg.Intact},
+	}
 	b.socketBytes = cmp.Or(cfg.socketBytes, hostSocketBytes())
 	b.pool, b.shares = newPool(b), newShares(b)
 	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
@@ -248,7 +255,7 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	x := &box{b: b, w: w, limits: spec.Limits, owner: spec.Owner}
+	x := &instance{b: b, w: w, limits: spec.Limits, owner: spec.Owner}
 	for _, m := range spec.Mounts {
 		if m.Target == "/workspace" && !m.ReadOnly {
 			x.disk = b.quotas.Join(filepath.Join(b.cfg.Roots[m.Root], m.Name), x, spec.Limits)

@@ -12,8 +12,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
-// box is one sandbox: a bound worker and its owner.
-type box struct {
+// instance is one sandbox: a bound worker and its owner.
+type instance struct {
 	b      *Backend
 	w      *process
 	limits sandbox.Limits
@@ -28,7 +28,7 @@ type box struct {
 }
 
 // Close kills the worker and ends a Run.
-func (x *box) Close() error {
+func (x *instance) Close() error {
 	x.freeze.close()
 	x.disk.Leave()
 	x.w.end()
@@ -37,16 +37,16 @@ func (x *box) Close() error {
 }
 
 // Processes, HasExited and Kill implement quota.Sandbox.
-func (x *box) Processes() []int { return x.w.pids() }
+func (x *instance) Processes() []int { return x.w.pids() }
 
 // HasExited reports whether the worker has died. Its cgroup may then have a new worker.
-func (x *box) HasExited() bool { return x.w.hasExited() }
+func (x *instance) HasExited() bool { return x.w.hasExited() }
 
 // Kill kills the worker.
-func (x *box) Kill() { x.w.kill() }
+func (x *instance) Kill() { x.w.kill() }
 
 // Run implements sandbox.Sandbox.
-func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
+func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.dead {
@@ -113,7 +113,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 const exitWait = time.Second
 
 // explain sets the cause of death of a worker that died without a Done frame.
-func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
+func (x *instance) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 	exit := x.exitStatus()
 	if exit != nil {
 		out.Usage.CPU = max(out.Usage.CPU, time.Duration(exit.CPU*float64(time.Second)))
@@ -182,7 +182,7 @@ func isCPULimit(status syscall.WaitStatus, used, limit time.Duration) bool {
 }
 
 // exitStatus waits up to two seconds for the exit status from the zygote.
-func (x *box) exitStatus() *zygoteAnswer {
+func (x *instance) exitStatus() *zygoteAnswer {
 	select {
 	case a := <-x.w.exit:
 		return a

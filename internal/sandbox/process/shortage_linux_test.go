@@ -81,18 +81,18 @@ func TestBackendSurvivesAShortageOfDescriptors(t *testing.T) {
 	defer live.Close()
 	release := exhaust(t)
 	for range 3 {
-		box, err := b.Open(t.Context(), h.spec("b"))
+		sb, err := b.Open(t.Context(), h.spec("b"))
 		if err == nil { // by a worker that was there
-			box.Close()
+			sb.Close()
 		}
 	}
 	release()
-	box, err := b.Open(t.Context(), h.spec("c"))
+	sb, err := b.Open(t.Context(), h.spec("c"))
 	if err != nil {
 		t.Fatalf("after the shortage: %v", err)
 	}
-	defer box.Close()
-	for _, s := range []sandbox.Sandbox{live, box} {
+	defer sb.Close()
+	for _, s := range []sandbox.Sandbox{live, sb} {
 		if out, err := s.Run(t.Context(), sandbox.Program{Code: "1+1"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Completed {
 			t.Errorf("%+v %v", out, err)
 		}

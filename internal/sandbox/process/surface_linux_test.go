@@ -101,7 +101,7 @@ func TestWorkerHasRaisedOOMScore(t *testing.T) {
 		}
 		return n
 	}
-	if got := score(s.(*box).w.hostPID()); got < oomScoreAdj {
+	if got := score(s.(*instance).w.hostPID()); got < oomScoreAdj {
 		t.Errorf("a worker has oom_score_adj %d, want at least %d", got, oomScoreAdj)
 	}
 	if keeper := score(b.currentKeeper().cmd.Process.Pid); keeper >= oomScoreAdj {

@@ -10,8 +10,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,8 +103,16 @@ func startZygote(b *Backend) (*zygote, error) {
 		return nil, err
 	}
 	z := &zygote{
-		conn: conn, pidfd: fds[0], key: key, log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
-		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{}, timeout: answerTimeout,
+		conn:    conn,
+		pidfd:   fds[0],
+		key:     key,
+		log:     &tail{},
+		born:    time.Now(),
+		settled: make(chan struct{}),
+		ended:   make(chan struct{}),
+		forking: map[uint64]chan int{},
+		exits:   map[uint64]chan *zygoteAnswer{},
+		timeout: answerTimeout,
 	}
 	if err := raiseOOMScore(z.pidfd); err != nil {
 		log.Warn("raising the OOM score of workers failed", "error", err)
@@ -125,28 +131,6 @@ func startZygote(b *Backend) (*zygote, error) {
 	}
 	go z.listen(log)
 	return z, nil
-}
-
-// oomScoreAdj makes the kernel kill a worker before any process of the host when
-// memory runs out.
-const oomScoreAdj = 900
-
-// raiseOOMScore raises the OOM score of a process before it forks; its children
-// inherit it.
-func raiseOOMScore(pidfd int) error {
-	pid := pidOf(pidfd)
-	if pid == 0 {
-		return nil // begin reports that it has ended
-	}
-	name := "/proc/" + strconv.Itoa(pid) + "/oom_score_adj"
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	if now, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && now >= oomScoreAdj {
-		return nil
-	}
-	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
 }
 
 // begin waits until the zygote can fork; importTimeout bounds the import of each module, and program is

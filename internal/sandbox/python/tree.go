@@ -40,7 +40,14 @@ func newTree(root string, progress func(string, int, int)) (*tree, error) {
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	t := &tree{root: root, program: filepath.Join(root, executable), inside: inside, progress: progress, done: map[string]int{}, files: []entry{{Path: ".", Mode: fs.ModeDir | 0o755}}}
+	t := &tree{
+		root:     root,
+		program:  filepath.Join(root, executable),
+		inside:   inside,
+		progress: progress,
+		done:     map[string]int{},
+		files:    []entry{{Path: ".", Mode: fs.ModeDir | 0o755}},
+	}
 	return t, errors.Join(os.Mkdir(root, 0o755), os.Chmod(root, 0o755))
 }
 

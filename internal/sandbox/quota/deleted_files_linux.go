@@ -22,15 +22,15 @@ type deletedFiles struct {
 }
 
 // findDeletedFiles adds up the deleted files in the file system of dir that processes
-// of boxes have open or use as working directory or root.
-func findDeletedFiles(ctx context.Context, dir string, boxes []*Member) (*deletedFiles, error) {
+// of members have open or use as working directory or root.
+func findDeletedFiles(ctx context.Context, dir string, members []*Member) (*deletedFiles, error) {
 	h := &deletedFiles{seen: map[uint64]bool{}}
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
 		return h, err
 	}
 	h.dev = st.Dev
-	for _, x := range boxes {
+	for _, x := range members {
 		own := &deletedFiles{dev: h.dev, seen: map[uint64]bool{}}
 		if err := forEachTask(ctx, x, own.task); err != nil {
 			return h, err
@@ -94,7 +94,7 @@ func (h *deletedFiles) count(link string) {
 // addMapped counts deleted files that are mapped and no longer open. Only root can
 // read their size: each counts as the largest allowed file, but together they count
 // at most the space that is missing from the file system and not found elsewhere.
-func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind int64, boxes []*Member) error {
+func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind int64, members []*Member) error {
 	hidden := space{1 << 62, 1 << 62}
 	if kind == unix.EXT4_SUPER_MAGIC || kind == unix.XFS_SUPER_MAGIC { // these report exact free space
 		if origin.at.IsZero() {
@@ -105,15 +105,15 @@ func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind
 			return nil
 		}
 	}
-	for _, x := range boxes {
+	for _, x := range members {
 		m := &mappings{found: map[string]bool{}}
 		if err := forEachTask(ctx, x, func(task string) error { return m.task(ctx, task) }); err != nil {
 			return err
 		}
 		if n := int64(len(m.found)); n > 0 && !x.HasExited() {
 			use.holders = append(use.holders, x)
-			use.held.files += n
-			use.held.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)
+			use.deleted.files += n
+			use.deleted.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)
 			hidden.bytes -= n * x.limits.FileBytes
 		}
 	}

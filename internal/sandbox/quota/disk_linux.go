@@ -50,7 +50,7 @@ type disk struct {
 	freezeMu sync.Mutex // held while sandboxes are frozen and while running sandboxes change
 
 	mu      sync.Mutex
-	boxes   map[*Member]bool // value: code is running
+	members map[*Member]bool // value: code is running
 	running int              // active Runs
 	watch   *diskWatch       // while running > 0
 	quota   space
@@ -82,26 +82,26 @@ type diskUse struct {
 	free      space // of the file system, read before the rest
 	available int64 // bytes free for users other than root
 	tree      space // files with a name
-	held      space // deleted files held by processes
+	deleted   space // files without a name that processes have open
 	holders   []*Member
 }
 
-func (u diskUse) total() space { return u.tree.plus(u.held) }
+func (u diskUse) total() space { return u.tree.plus(u.deleted) }
 
 func (d *disk) join(x *Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.boxes) == 0 {
+	if len(d.members) == 0 {
 		d.origin = diskUse{}
 	}
-	d.boxes[x] = false
+	d.members[x] = false
 }
 
 // leave removes a sandbox that is being closed.
 func (d *disk) leave(x *Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.boxes, x)
+	delete(d.members, x)
 }
 
 // begin starts watching x before its Run.
@@ -110,7 +110,7 @@ func (d *disk) begin(x *Member) {
 	defer d.freezeMu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.boxes[x] = true
+	d.members[x] = true
 	if d.running++; d.running > 1 {
 		return
 	}
@@ -132,8 +132,8 @@ func orUnlimited(limit int64) int64 {
 func (d *disk) finish(x *Member) string {
 	d.freezeMu.Lock()
 	d.mu.Lock()
-	if _, open := d.boxes[x]; open {
-		d.boxes[x] = false
+	if _, open := d.members[x]; open {
+		d.members[x] = false
 	}
 	d.running--
 	watch, last := d.watch, d.running == 0
@@ -229,7 +229,7 @@ func (d *disk) checkFrozen(from space) string {
 	defer d.freezeMu.Unlock()
 	d.mu.Lock()
 	var running []*Member
-	for x, runs := range d.boxes {
+	for x, runs := range d.members {
 		if runs {
 			running = append(running, x)
 		}
@@ -287,11 +287,11 @@ func (d *disk) kill(limit string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, x := range d.last.holders {
-		if _, open := d.boxes[x]; open {
+		if _, open := d.members[x]; open {
 			x.Kill()
 		}
 	}
-	for x, runs := range d.boxes {
+	for x, runs := range d.members {
 		if runs {
 			x.limit = limit
 			x.Kill()
@@ -354,19 +354,19 @@ func (d *disk) measure(ctx context.Context) (diskUse, error) {
 	use := d.now()
 	began := time.Now()
 	d.mu.Lock()
-	var boxes []*Member
-	for x := range d.boxes {
-		boxes = append(boxes, x)
+	var members []*Member
+	for x := range d.members {
+		members = append(members, x)
 	}
 	origin, kind := d.origin, d.kind
 	d.mu.Unlock()
-	h, err := findDeletedFiles(ctx, d.dir, boxes)
-	use.held, use.holders = h.open, h.holders
+	h, err := findDeletedFiles(ctx, d.dir, members)
+	use.deleted, use.holders = h.open, h.holders
 	if err == nil {
 		use.tree.bytes, use.tree.files, err = d.cfg.Usage(ctx, d.dir)
 	}
 	if err == nil {
-		err = d.addMapped(ctx, &use, origin, kind, boxes)
+		err = d.addMapped(ctx, &use, origin, kind, members)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -102,7 +102,7 @@ func (w *Watch) diskOf(dir string) *disk {
 	defer w.mu.Unlock()
 	d := w.disks[dir]
 	if d == nil {
-		d = &disk{cfg: w.cfg, dir: dir, boxes: map[*Member]bool{}}
+		d = &disk{cfg: w.cfg, dir: dir, members: map[*Member]bool{}}
 		w.disks[dir] = d
 	}
 	return d

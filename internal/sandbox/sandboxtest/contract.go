@@ -50,57 +50,57 @@ func invalidSpecs(t *testing.T, s *scene, b sandbox.Backend) {
 	} {
 		spec := good
 		spec.Mounts = mounts
-		if box, err := b.Open(t.Context(), spec); err == nil {
-			box.Close()
+		if sb, err := b.Open(t.Context(), spec); err == nil {
+			sb.Close()
 			t.Errorf("a spec with %s was opened", name)
 		}
 	}
 	spec := good
 	spec.Owner = ""
-	if box, err := b.Open(t.Context(), spec); err == nil {
-		box.Close()
+	if sb, err := b.Open(t.Context(), spec); err == nil {
+		sb.Close()
 		t.Error("a spec without an owner was opened")
 	}
 	spec = good
 	spec.Backend = "absent"
-	if box, err := b.Open(t.Context(), spec); err == nil {
-		box.Close()
+	if sb, err := b.Open(t.Context(), spec); err == nil {
+		sb.Close()
 		t.Error("a spec for another backend was opened")
 	}
 	spec = good
 	spec.PackageLayer = "absent"
-	if box, err := b.Open(t.Context(), spec); err == nil {
-		box.Close()
+	if sb, err := b.Open(t.Context(), spec); err == nil {
+		sb.Close()
 		t.Error("a spec with an unknown package layer was opened")
 	}
 	s.emptyWorkspaces(t)
 }
 
 func liveInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
-	box := open(t, s, b)
+	sb := open(t, s, b)
 	for _, step := range []struct{ code, vars, result string }{
 		{"x = 20", "", ""},
 		{"x + y", `{"y": 22}`, "42"},
 		{"result = [x, 'ü', None, 1.5]", "", `[20,"ü",null,1.5]`},
 	} {
-		out := run(t, box, sandbox.Program{ID: "living", Code: step.code, Vars: json.RawMessage(step.vars)})
+		out := run(t, sb, sandbox.Program{ID: "living", Code: step.code, Vars: json.RawMessage(step.vars)})
 		if out.Status != sandbox.Completed || string(out.Result) != step.result {
 			t.Errorf("%s: %s %s %s, want %s", step.code, out.Status, out.Result, out.Error, step.result)
 		}
 	}
-	if out := run(t, box, sandbox.Program{ID: "living", Code: "1/0"}); out.Status != sandbox.Raised || out.ErrorType != "ZeroDivisionError" {
+	if out := run(t, sb, sandbox.Program{ID: "living", Code: "1/0"}); out.Status != sandbox.Raised || out.ErrorType != "ZeroDivisionError" {
 		t.Errorf("an exception ended as %s %s", out.Status, out.ErrorType)
 	}
-	if out := run(t, box, sandbox.Program{ID: "living", Code: "x"}); string(out.Result) != "20" {
+	if out := run(t, sb, sandbox.Program{ID: "living", Code: "x"}); string(out.Result) != "20" {
 		t.Errorf("after an exception x is %s", out.Result)
 	}
-	if out := run(t, box, sandbox.Program{ID: "living", Code: "'[A]' + str(callable(tokenize_pii))", Tokens: map[string]string{"[A]": "it's "}, Privacy: true}); string(out.Result) != `"it's True"` {
+	if out := run(t, sb, sandbox.Program{ID: "living", Code: "'[A]' + str(callable(tokenize_pii))", Tokens: map[string]string{"[A]": "it's "}, Privacy: true}); string(out.Result) != `"it's True"` {
 		t.Errorf("a token maps to %s %s", out.Result, out.Error)
 	}
-	if out := run(t, box, sandbox.Program{ID: "living", Code: "import os; os._exit(1)"}); out.Status != sandbox.Crashed {
+	if out := run(t, sb, sandbox.Program{ID: "living", Code: "import os; os._exit(1)"}); out.Status != sandbox.Crashed {
 		t.Errorf("an exit ended as %s", out.Status)
 	}
-	if out := run(t, box, sandbox.Program{ID: "living", Code: "1"}); out.Status != sandbox.Crashed {
+	if out := run(t, sb, sandbox.Program{ID: "living", Code: "1"}); out.Status != sandbox.Crashed {
 		t.Errorf("after the end a program ended as %s", out.Status)
 	}
 }
@@ -114,9 +114,9 @@ result = [random.random(), os.urandom(8).hex(), str(uuid.uuid4()), list({"a", "b
 try: list_skills()
 except FileNotFoundError: pass`
 	do := func(b sandbox.Backend, seed byte, clock ...int64) (string, *recorder) {
-		box, e := open(t, s, b), &recorder{}
-		defer box.Close()
-		out, err := box.Run(t.Context(), sandbox.Program{ID: "again", Code: code, Seed: bytes.Repeat([]byte{seed}, 32), Clock: clock}, e)
+		sb, e := open(t, s, b), &recorder{}
+		defer sb.Close()
+		out, err := sb.Run(t.Context(), sandbox.Program{ID: "again", Code: code, Seed: bytes.Repeat([]byte{seed}, 32), Clock: clock}, e)
 		if err != nil || out.Status != sandbox.Completed {
 			t.Fatalf("%v %s %s", err, out.Error, out.Traceback)
 		}
@@ -138,21 +138,21 @@ except FileNotFoundError: pass`
 
 // freezeThaw tests the Freezer of a backend that has one.
 func freezeThaw(t *testing.T, s *scene, b sandbox.Backend) {
-	box := open(t, s, b)
-	f, ok := box.(sandbox.Freezer)
+	sb := open(t, s, b)
+	f, ok := sb.(sandbox.Freezer)
 	if !ok {
 		t.Skip("this backend cannot freeze")
 	}
-	run(t, box, sandbox.Program{ID: "frozen", Code: "x = 20"})
+	run(t, sb, sandbox.Program{ID: "frozen", Code: "x = 20"})
 	for name, step := range map[string]func() error{"freezing twice": func() error { return errors.Join(f.Freeze(), f.Freeze()) }, "thawing": f.Thaw} {
 		if err := errors.Join(step(), f.Thaw(), f.Thaw()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if out := run(t, box, sandbox.Program{ID: "frozen", Code: "x"}); string(out.Result) != "20" {
+		if out := run(t, sb, sandbox.Program{ID: "frozen", Code: "x"}); string(out.Result) != "20" {
 			t.Errorf("%s: x is %s %s", name, out.Result, out.Error)
 		}
 	}
-	if err := errors.Join(f.Freeze(), box.Close()); err != nil {
+	if err := errors.Join(f.Freeze(), sb.Close()); err != nil {
 		t.Error(err)
 	}
 	if f.Freeze() == nil || f.Thaw() == nil {
@@ -170,12 +170,12 @@ func endProgram(t *testing.T, s *scene, b sandbox.Backend) {
 		"cancellation": {func(c context.CancelCauseFunc, _ sandbox.Sandbox) { c(errors.New("caller is gone")) }, sandbox.Cancelled},
 		"closing":      {func(_ context.CancelCauseFunc, x sandbox.Sandbox) { x.Close() }, sandbox.Crashed},
 	} {
-		box := open(t, s, b)
+		sb := open(t, s, b)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		running := &outputWaiter{received: make(chan struct{})}
-		go func() { <-running.received; end.end(cancel, box) }()
+		go func() { <-running.received; end.end(cancel, sb) }()
 		started := time.Now()
-		out, err := box.Run(ctx, sandbox.Program{ID: "end", Code: "print('begun')\nwhile True: pass"}, running)
+		out, err := sb.Run(ctx, sandbox.Program{ID: "end", Code: "print('begun')\nwhile True: pass"}, running)
 		if err != nil || out.Status != end.want {
 			t.Errorf("%s: %v %s, want %s", name, err, out.Status, end.want)
 		}
@@ -183,10 +183,10 @@ func endProgram(t *testing.T, s *scene, b sandbox.Backend) {
 			t.Errorf("%s took %s", name, took)
 		}
 		cancel(nil)
-		if err := box.Close(); err != nil {
+		if err := sb.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if err := box.Close(); err != nil {
+		if err := sb.Close(); err != nil {
 			t.Errorf("second Close: %v", err)
 		}
 	}
@@ -197,13 +197,13 @@ func concurrentSandboxes(t *testing.T, s *scene, b sandbox.Backend) {
 	for i := range 12 {
 		wg.Go(func() {
 			spec := s.setup.Spec([]string{"alice", "mallory", "bystander"}[i%3], false)
-			box, err := b.Open(t.Context(), spec)
+			sb, err := b.Open(t.Context(), spec)
 			if err != nil {
 				t.Errorf("Open: %v", err)
 				return
 			}
-			defer box.Close()
-			out, err := box.Run(t.Context(), sandbox.Program{ID: "many", Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &recorder{})
+			defer sb.Close()
+			out, err := sb.Run(t.Context(), sandbox.Program{ID: "many", Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &recorder{})
 			if err != nil || string(out.Result) != "1" {
 				t.Errorf("%v %s %s %s", err, out.Status, out.Result, out.Error)
 			}
@@ -226,17 +226,17 @@ func (w *outputWaiter) Output([]byte) error {
 
 func open(t *testing.T, s *scene, b sandbox.Backend) sandbox.Sandbox {
 	t.Helper()
-	box, err := b.Open(t.Context(), s.setup.Spec("mallory", false))
+	sb, err := b.Open(t.Context(), s.setup.Spec("mallory", false))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { box.Close() })
-	return box
+	t.Cleanup(func() { sb.Close() })
+	return sb
 }
 
-func run(t *testing.T, box sandbox.Sandbox, p sandbox.Program) sandbox.Outcome {
+func run(t *testing.T, sb sandbox.Sandbox, p sandbox.Program) sandbox.Outcome {
 	t.Helper()
-	out, err := box.Run(t.Context(), p, &recorder{})
+	out, err := sb.Run(t.Context(), p, &recorder{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,16 @@ func disk() []Case {
 	bytes := sandbox.Limits{WorkspaceDisk: 32 << 20}
 	files := sandbox.Limits{WorkspaceFiles: 500}
 	attack := func(name, promise string, limits sandbox.Limits, code string) Case {
-		return Case{Name: name, Promise: promise, Layers: layers("disk"), Limits: limits, Ends: []string{"over_limit:disk"}, Must: true,
-			Time: 2 * time.Minute, Steps: single(code + "\ntime.sleep(5)")}
+		return Case{
+			Name:    name,
+			Promise: promise,
+			Layers:  layers("disk"),
+			Limits:  limits,
+			Ends:    []string{"over_limit:disk"},
+			Must:    true,
+			Time:    2 * time.Minute,
+			Steps:   single(code + "\ntime.sleep(5)"),
+		}
 	}
 	return []Case{
 		attack("disk filled by many processes", quota, bytes, `
@@ -35,24 +43,24 @@ for n in range(4):
 for pid in pids: os.waitpid(pid, 0)
 result = sum(os.stat(f"/workspace/{n}").st_blocks * 512 for n in range(4))`),
 		attack("disk in deleted files that are open", quota, bytes, `
-held, total = [], 0
+kept, total = [], 0
 for n in range(8):
-    fd = os.open(f"/workspace/{n}", os.O_CREAT | os.O_RDWR); os.unlink(f"/workspace/{n}"); held.append(fd)
+    fd = os.open(f"/workspace/{n}", os.O_CREAT | os.O_RDWR); os.unlink(f"/workspace/{n}"); kept.append(fd)
     os.posix_fallocate(fd, 0, 25 << 20)
     total += os.fstat(fd).st_blocks * 512
 result = total`),
 		attack("disk in unnamed files", quota, bytes, `
-held = [os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(8)]
-for fd in held:
+kept = [os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(8)]
+for fd in kept:
     for _ in range(25): os.write(fd, bytes(1 << 20))
-result = sum(os.fstat(fd).st_blocks * 512 for fd in held)`),
+result = sum(os.fstat(fd).st_blocks * 512 for fd in kept)`),
 		attack("disk in deleted files that are only mapped", quota, bytes, `
 import mmap
-held, total = [], 0
+kept, total = [], 0
 for n in range(12): # each alone is below the quota while it is open
     fd = os.open(f"/workspace/{n}", os.O_CREAT | os.O_RDWR); os.unlink(f"/workspace/{n}")
     for _ in range(16): os.write(fd, bytes(1 << 20))
-    held.append(mmap.mmap(fd, 4096, trackfd=False)); total += os.fstat(fd).st_blocks * 512
+    kept.append(mmap.mmap(fd, 4096, trackfd=False)); total += os.fstat(fd).st_blocks * 512
     os.close(fd)
 result = total`),
 		attack("disk in files of a process whose first thread has ended", quota, bytes, `
@@ -60,7 +68,7 @@ import threading
 pid = os.fork()
 if pid == 0:
     def hold():
-        fd = os.open("/workspace/held", os.O_CREAT | os.O_RDWR); os.unlink("/workspace/held")
+        fd = os.open("/workspace/kept", os.O_CREAT | os.O_RDWR); os.unlink("/workspace/kept")
         for _ in range(200): os.write(fd, bytes(1 << 20))
         time.sleep(5)
         os._exit(0)
@@ -132,7 +140,7 @@ for _ in range(20):
     pid = os.fork()
     if pid == 0:
         os.close(end)
-        held = [os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(200)]
+        kept = [os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600) for _ in range(200)]
         os.write(ready, b"x"); os.read(wait, 1); os._exit(0)
     pids.append(pid)
 got = 0

@@ -29,7 +29,7 @@ while environ[n]:
 			Steps: single(`result = scan(host["secret_backwards"])`)},
 		{Name: "memory scan of a known value", Promise: "The memory scan of the previous case works.", NotShown: "it scans the code's own memory",
 			Steps: single(`
-held = ["-".join(("marker", "of", "mallory", "herself")) for _ in range(3)]
+kept = ["-".join(("marker", "of", "mallory", "herself")) for _ in range(3)]
 found = scan("flesreh-yrollam-fo-rekram")
 assert found, "the scan did not find the known value"`)},
 		{Name: "paths of the host", Promise: noHostInfo, NotShown: alwaysOn,
@@ -62,7 +62,7 @@ for folder in ("/tmp", "/dev/shm"):
 			{By: "mallory", Code: `result = [open(folder + "/" + host["unique"]).read() for folder in ("/tmp", "/dev/shm") if os.path.exists(folder + "/" + host["unique"])]`, End: true},
 		}},
 		{Name: "memory of the previous execution", Promise: "A worker serves only one sandbox.", NotShown: "no configuration lets a worker serve two", Steps: []Step{
-			{By: "alice", Code: `held = ["-".join(("marker", "of", "alice", str(7) * 12)) for _ in range(1000)]`, End: true},
+			{By: "alice", Code: `kept = ["-".join(("marker", "of", "alice", str(7) * 12)) for _ in range(1000)]`, End: true},
 			{By: "mallory", Code: `result = scan("777777777777-ecila-fo-rekram")`}}},
 		{Name: "variables of the previous execution", Promise: "A worker serves only one sandbox.", NotShown: "no configuration lets a worker serve two", Steps: []Step{
 			{By: "alice", Code: `

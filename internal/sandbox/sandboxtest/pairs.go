@@ -90,7 +90,7 @@ for p in ["/python/lib/python3.14/colorsys.py", "/python/bin/python3.14", "/etc/
 		{Name: "a lock of a sibling", Promise: isolated, Layers: layers("seccomp"), Steps: []Step{
 			alice(`
 import fcntl
-try: fcntl.flock(held := os.open(os.__file__, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+try: fcntl.flock(kept := os.open(os.__file__, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
 except OSError: pass`),
 			mallory(`
 import fcntl
@@ -135,9 +135,9 @@ for which in (os.PRIO_USER, os.PRIO_PGRP, os.PRIO_PROCESS):
 		{Name: "exhausting descriptors and processes of a sibling", Promise: "Limits apply to each sandbox separately.", NotShown: byHost, Steps: []Step{
 			alice(`pass`),
 			mallory(`
-held = []
+kept = []
 try:
-    while len(held) < 300: held.append(os.open("/dev/null", os.O_RDONLY))
+    while len(kept) < 300: kept.append(os.open("/dev/null", os.O_RDONLY))
 except OSError: pass
 pids = []
 try:
@@ -152,7 +152,7 @@ for _ in range(20):
     pid = os.fork()
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
-held = [os.open("/dev/null", os.O_RDONLY) for _ in range(100)]`),
+kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(100)]`),
 			mallory(`pass`)}},
 		{Name: "two sandboxes of one tenant", Promise: "Sandboxes of one tenant share only its workspace.", NotShown: "the cases above show the layers", Steps: []Step{
 			{By: "mallory", Code: `open("/tmp/one", "w").write("x"); open("/workspace/one", "w").write("x")`},

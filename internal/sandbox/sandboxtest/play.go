@@ -20,22 +20,29 @@ var prelude string
 // caseRunner runs the steps of one case.
 type caseRunner struct {
 	*Result
-	s        *scene
-	b        sandbox.Backend
-	c        Case
-	oneUID   bool
-	boxes    map[string]sandbox.Sandbox
-	recorder recorder
+	s         *scene
+	b         sandbox.Backend
+	c         Case
+	oneUID    bool
+	sandboxes map[string]sandbox.Sandbox
+	recorder  recorder
 }
 
 // play runs c and returns when all its sandboxes are closed.
 func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Result {
 	t.Helper()
-	p := &caseRunner{Result: &Result{Results: map[string]any{}}, s: s, b: b, c: c, oneUID: oneUID, boxes: map[string]sandbox.Sandbox{}}
+	p := &caseRunner{
+		Result:    &Result{Results: map[string]any{}},
+		s:         s,
+		b:         b,
+		c:         c,
+		oneUID:    oneUID,
+		sandboxes: map[string]sandbox.Sandbox{},
+	}
 	p.recorder.maxBytes = c.Output
 	defer func() {
-		for _, box := range p.boxes {
-			box.Close()
+		for _, sb := range p.sandboxes {
+			sb.Close()
 		}
 		p.Output, p.Calls = p.recorder.recorded()
 		s.emptyWorkspaces(t)
@@ -53,35 +60,35 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Resu
 func (p *caseRunner) step(t *testing.T, step Step) {
 	t.Helper()
 	who := step.By
-	box := p.boxes[who]
-	if box == nil {
+	sb := p.sandboxes[who]
+	if sb == nil {
 		var err error
-		if box, err = p.b.Open(t.Context(), p.spec(step)); err != nil {
+		if sb, err = p.b.Open(t.Context(), p.spec(step)); err != nil {
 			if !step.MayNotOpen {
 				p.Failure = fmt.Sprintf("open a sandbox for %s: %v", who, err)
 			}
 			return
 		}
-		p.boxes[who] = box
+		p.sandboxes[who] = sb
 	}
 	ctx, cancel := p.s.setup.deadline(t.Context(), p.c)
 	defer cancel()
-	out := p.run(ctx, t, box, step)
+	out := p.run(ctx, t, sb, step)
 	p.Outcomes = append(p.Outcomes, out)
 	if step.End || step.Repeat > 0 {
-		box.Close()
-		delete(p.boxes, who)
+		sb.Close()
+		delete(p.sandboxes, who)
 	}
 	p.take(who, out)
 }
 
-func (p *caseRunner) run(ctx context.Context, t *testing.T, box sandbox.Sandbox, step Step) sandbox.Outcome {
+func (p *caseRunner) run(ctx context.Context, t *testing.T, sb sandbox.Sandbox, step Step) sandbox.Outcome {
 	t.Helper()
 	vars, err := json.Marshal(map[string]any{"host": p.s.known, "results": p.Results})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := box.Run(ctx, sandbox.Program{ID: "case", Code: prelude + "\n" + step.Code + "\nNone", Vars: vars}, &p.recorder)
+	out, err := sb.Run(ctx, sandbox.Program{ID: "case", Code: prelude + "\n" + step.Code + "\nNone", Vars: vars}, &p.recorder)
 	if err != nil {
 		t.Fatalf("%s: %v", step.By, err)
 	}

@@ -20,9 +20,9 @@ func resources() []Case {
 	ended := []string{"raised:memory", "over_limit:memory"}
 	cases := []Case{
 		{Name: "one allocation", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
-			Steps: single(`held = bytearray(300 << 20); result = len(held)`)},
+			Steps: single(`kept = bytearray(300 << 20); result = len(kept)`)},
 		{Name: "many allocations", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
-			Steps: single(`held = [b"x" * (1 << 20) + str(i).encode() for i in range(300)]; result = len(held)`)},
+			Steps: single(`kept = [b"x" * (1 << 20) + str(i).encode() for i in range(300)]; result = len(kept)`)},
 		{Name: "a mapping", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
 			Steps: single(`
 import mmap
@@ -42,24 +42,24 @@ result = len(m)`)},
 import resource
 hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
 resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
-held = [os.urandom(1 << 20) for i in range(600)]; result = len(held)`)},
+kept = [os.urandom(1 << 20) for i in range(600)]; result = len(kept)`)},
 		{Name: "memory that is made read-only", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Must: true,
 			Steps: single(`
 import ctypes, mmap
-held = []
+kept = []
 for _ in range(10):
     m = mmap.mmap(-1, 32 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for at in range(0, len(m), 4096): m[at] = 1
     start = ctypes.addressof(ctypes.c_char.from_buffer(m))
     assert ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(start), ctypes.c_size_t(len(m)), mmap.PROT_READ) == 0
-    held.append(m)
+    kept.append(m)
 result = "320 MB that RLIMIT_DATA does not count"`)},
 		{Name: "memory in processes and files", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Must: true,
 			Steps: single(`
 for folder in ("/tmp", "/dev/shm"):
     with open(folder + "/large", "wb", 0) as f:
         for _ in range(60): f.write(bytes(1 << 20))
-held = [os.urandom(1 << 20) for i in range(120)]
+kept = [os.urandom(1 << 20) for i in range(120)]
 time.sleep(1); result = "240 MB"`)},
 		{Name: "memory of many processes", Slow: true, Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(`
 import array
@@ -68,7 +68,7 @@ pids = []
 for _ in range(3):
     pid = os.fork()
     if pid == 0:
-        held = os.urandom(1 << 20) * 90
+        kept = os.urandom(1 << 20) * 90
         os.write(w, b"x")
         time.sleep(4); os._exit(0)
     pids.append(pid)
@@ -96,25 +96,25 @@ for i in range(25_000): os.close(os.open(f"/tmp/{i}", os.O_CREAT | os.O_WRONLY))
 result = "25,000 files"`)},
 		{Name: "memory in pipes", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"},
 			Steps: single(`
-held, total = [], 0
+kept, total = [], 0
 while total < 24 << 20:
-    r, w = os.pipe(); held.append((r, w)); os.set_blocking(w, False)
+    r, w = os.pipe(); kept.append((r, w)); os.set_blocking(w, False)
     total += os.write(w, bytes(1 << 16))
 result = total`)},
 		{Name: "memory in socket pairs", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"},
 			Steps: single(`
-held, total = [], 0
-while len(held) < 200:
-    a, b = socket.socketpair(); held.append((a, b)); a.setblocking(False); b.setblocking(False)
+kept, total = [], 0
+while len(kept) < 200:
+    a, b = socket.socketpair(); kept.append((a, b)); a.setblocking(False); b.setblocking(False)
     for s in (a, b):
         try:
             while True: total += s.send(bytes(1 << 14))
         except BlockingIOError: pass
 result = total`)},
 		{Name: "memory in sockets of many processes", Slow: true, Promise: kernelMemory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(holding(`
-held = []
+kept = []
 def fill(kind):
-    a, b = socket.socketpair(type=kind); held.append((a, b)); total = 0
+    a, b = socket.socketpair(type=kind); kept.append((a, b)); total = 0
     for s in (a, b):
         s.setblocking(False)
         try:
@@ -128,11 +128,11 @@ def hold():
     except OSError: pass
     return total`, 10))},
 		{Name: "pages of a truncated file in sockets", Promise: kernelMemory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(holding(`
-held = []
+kept = []
 def hold():
     total, fd = 0, tmp()
-    while len(held) < 100 and total < 330 << 20:
-        a, b = socket.socketpair(); held.append((a, b)); a.setblocking(False); b.setblocking(False)
+    while len(kept) < 100 and total < 330 << 20:
+        a, b = socket.socketpair(); kept.append((a, b)); a.setblocking(False); b.setblocking(False)
         os.pwrite(fd, bytes(4 << 20), 0)
         for s in (a, b):
             try:
@@ -151,8 +151,8 @@ result = fill(lambda: map_(None, 16 << 20, 3, 1, fd, 0), lambda at: ctypes.memse
 import threading
 r, w = os.pipe()
 def hold():
-    held = bytearray(110 << 20)
-    for at in range(0, len(held), 4096): held[at] = 1
+    kept = bytearray(110 << 20)
+    for at in range(0, len(kept), 4096): kept[at] = 1
     os.write(w, b"x"); time.sleep(60)
 for _ in range(3):
     if os.fork() == 0:
@@ -192,7 +192,7 @@ queued = 0
 while signal.sigtimedwait([number], 0): queued += 1
 result = queued if queued > 1000 else 0`)},
 		{Name: "many open files", Promise: "A process has no more descriptors than its limit.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"}, Must: true,
-			Steps: single(`held = [os.open("/dev/null", os.O_RDONLY) for _ in range(600)]; result = len(held)`)},
+			Steps: single(`kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(600)]; result = len(kept)`)},
 		{Name: "raising resource limits", Promise: "A limit cannot be raised.", Layers: layers("rlimits"),
 			Steps: single(`
 import resource

@@ -181,12 +181,12 @@ func TestCases(t *testing.T) {
 // next runs a harmless program for another owner.
 func (s *scene) next(t *testing.T, b sandbox.Backend) {
 	t.Helper()
-	box, err := b.Open(t.Context(), s.setup.Spec("bystander", false))
+	sb, err := b.Open(t.Context(), s.setup.Spec("bystander", false))
 	if err != nil {
 		t.Fatalf("open the next sandbox: %v", err)
 	}
-	defer box.Close()
-	out, err := box.Run(t.Context(), sandbox.Program{ID: "next", Code: "import os\nopen('/tmp/x', 'w').write('x')\n(6*7, os.listdir('/tmp'))"}, &recorder{})
+	defer sb.Close()
+	out, err := sb.Run(t.Context(), sandbox.Program{ID: "next", Code: "import os\nopen('/tmp/x', 'w').write('x')\n(6*7, os.listdir('/tmp'))"}, &recorder{})
 	if err != nil || out.Status != sandbox.Completed || string(out.Result) != `[42,["x"]]` {
 		t.Fatalf("the next execution: %v %s %s %s", err, out.Status, out.Result, out.Error)
 	}

@@ -62,7 +62,7 @@ func (r *run) call(payload []byte) error {
 	r.spawn(func() {
 		defer r.c.calls.Release(weight)
 		defer ended()
-		result, release, err := r.callHeld(ctx, q)
+		result, release, err := r.callReserved(ctx, q)
 		defer release()
 		if frame := r.encodeAnswer(q, result, err); frame != nil {
 			r.failOn(r.send(frame))
@@ -71,10 +71,10 @@ func (r *run) call(payload []byte) error {
 	return nil
 }
 
-// callHeld calls the host. The caller calls release when it has sent the result.
-func (r *run) callHeld(ctx context.Context, q request) (result []byte, release func(), err error) {
-	if h, ok := r.host.(sandbox.HoldingHost); ok {
-		return h.CallHeld(ctx, q.Method, q.Args)
+// callReserved calls the host. The caller calls release when it has sent the result.
+func (r *run) callReserved(ctx context.Context, q request) (result []byte, release func(), err error) {
+	if h, ok := r.host.(sandbox.ReservingHost); ok {
+		return h.CallReserved(ctx, q.Method, q.Args)
 	}
 	result, err = r.host.Call(ctx, q.Method, q.Args)
 	return result, func() {}, err

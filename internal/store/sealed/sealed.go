@@ -3,7 +3,7 @@
 //
 // A ciphertext (AES-256 in GCM with a random nonce) is bound to its owner, its column and the row, for a
 // body its kind and name: one that was copied to another place cannot be decrypted there. Names are not
-// encrypted. A Box and a Table are safe for concurrent use, also by several processes. The package
+// encrypted. A Cipher and a Table are safe for concurrent use, also by several processes. The package
 // derives and stores no keys.
 package sealed
 
@@ -33,17 +33,17 @@ func NewAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// Box encrypts for one owner with one key.
-type Box struct {
+// Cipher encrypts for one owner with one key.
+type Cipher struct {
 	aead  cipher.AEAD
 	owner string
 }
 
-// New returns the Box of a key of KeySize bytes. The owner, such as a tenant, is bound to each
+// New returns the Cipher of a key of KeySize bytes. The owner, such as a tenant, is bound to each
 // ciphertext; "" binds to no owner.
-func New(key []byte, owner string) (Box, error) {
+func New(key []byte, owner string) (Cipher, error) {
 	aead, err := NewAEAD(key)
-	return Box{aead, owner}, err
+	return Cipher{aead, owner}, err
 }
 
 // Column is an encrypted column, or the content of files of one kind.
@@ -53,18 +53,18 @@ type Column struct {
 }
 
 // Seal encrypts the text of a column in the row with these keys, which are texts or integers.
-func (b Box) Seal(c Column, text []byte, keys ...any) []byte {
+func (b Cipher) Seal(c Column, text []byte, keys ...any) []byte {
 	return b.aead.Seal(nil, nil, text, b.bound(c, keys))
 }
 
 // Open decrypts what Seal returned for the same place. The error of a damaged ciphertext, or one of
 // another key, has no details.
-func (b Box) Open(c Column, ciphertext []byte, keys ...any) ([]byte, error) {
+func (b Cipher) Open(c Column, ciphertext []byte, keys ...any) ([]byte, error) {
 	return b.aead.Open(nil, nil, ciphertext, b.bound(c, keys))
 }
 
 // bound returns the data that binds a ciphertext to its place. Lengths keep adjacent parts apart.
-func (b Box) bound(c Column, keys []any) []byte {
+func (b Cipher) bound(c Column, keys []any) []byte {
 	if len(keys) != len(c.Keys) {
 		panic(fmt.Sprintf("sealed: %s.%s has %d keys, not %d", c.Table, c.Name, len(c.Keys), len(keys)))
 	}
@@ -86,9 +86,9 @@ func appendPart(text []byte, part string) []byte {
 	return append(append(strconv.AppendInt(append(text, 0), int64(len(part)), 10), ' '), part...)
 }
 
-// Rekey encrypts columns again with another Box. It returns the number of values that are damaged, or
+// Rekey encrypts columns again with another Cipher. It returns the number of values that are damaged, or
 // of another key, which it does not change. It has one row in memory, and the keys of all.
-func (b Box) Rekey(ctx context.Context, tx *store.Tx, to Box, columns ...Column) (damaged int, err error) {
+func (b Cipher) Rekey(ctx context.Context, tx *store.Tx, to Cipher, columns ...Column) (damaged int, err error) {
 	for _, c := range columns {
 		rows, err := c.rows(ctx, tx)
 		if err != nil {
@@ -128,7 +128,7 @@ func (c Column) rows(ctx context.Context, tx *store.Tx) (all [][]any, err error)
 }
 
 // rekeyOne reports whether the value could be decrypted.
-func (b Box) rekeyOne(ctx context.Context, tx *store.Tx, to Box, c Column, keys []any) (ok bool, err error) {
+func (b Cipher) rekeyOne(ctx context.Context, tx *store.Tx, to Cipher, c Column, keys []any) (ok bool, err error) {
 	where := " WHERE " + strings.Join(c.Keys, " = ? AND ") + " = ?"
 	var ciphertext []byte
 	if err := tx.QueryRowContext(ctx, "SELECT "+c.Name+" FROM "+c.Table+where, keys...).Scan(&ciphertext); err != nil {

@@ -14,7 +14,7 @@ var (
 	second = sealed.Column{Table: "t", Name: "second", Keys: []string{"name", "number"}}
 )
 
-func newBox(t *testing.T, key byte, owner string) sealed.Box {
+func newCipher(t *testing.T, key byte, owner string) sealed.Cipher {
 	t.Helper()
 	b, err := sealed.New(bytes.Repeat([]byte{key}, sealed.KeySize), owner)
 	if err != nil {
@@ -24,7 +24,7 @@ func newBox(t *testing.T, key byte, owner string) sealed.Box {
 }
 
 func TestOpensInItsPlaceOnly(t *testing.T) {
-	b := newBox(t, 1, "a")
+	b := newCipher(t, 1, "a")
 	c := b.Seal(first, []byte("text"), "x", 1)
 	if text, err := b.Open(first, c, "x", int64(1)); err != nil || string(text) != "text" {
 		t.Errorf("%q, %v", text, err)
@@ -35,8 +35,8 @@ func TestOpensInItsPlaceOnly(t *testing.T) {
 		"other column":  func() ([]byte, error) { return b.Open(second, c, "x", 1) },
 		"other row":     func() ([]byte, error) { return b.Open(first, c, "x", 2) },
 		"shifted keys":  func() ([]byte, error) { return b.Open(first, c, "x\x001 1", "") },
-		"other owner":   func() ([]byte, error) { return newBox(t, 1, "b").Open(first, c, "x", 1) },
-		"other key":     func() ([]byte, error) { return newBox(t, 2, "a").Open(first, c, "x", 1) },
+		"other owner":   func() ([]byte, error) { return newCipher(t, 1, "b").Open(first, c, "x", 1) },
+		"other key":     func() ([]byte, error) { return newCipher(t, 2, "a").Open(first, c, "x", 1) },
 		"damaged":       func() ([]byte, error) { return b.Open(first, damaged, "x", 1) },
 		"shortened":     func() ([]byte, error) { return b.Open(first, c[:5], "x", 1) },
 		"no ciphertext": func() ([]byte, error) { return b.Open(first, nil, "x", 1) },
@@ -61,8 +61,8 @@ func TestRekey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	from, to := newBox(t, 1, "a"), newBox(t, 2, "b")
-	foreign := newBox(t, 3, "c").Seal(first, []byte("foreign"), "z", 3)
+	from, to := newCipher(t, 1, "a"), newCipher(t, 2, "b")
+	foreign := newCipher(t, 3, "c").Seal(first, []byte("foreign"), "z", 3)
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
 		for _, row := range [][]any{
 			{"x", 1, from.Seal(first, []byte("one"), "x", 1), from.Seal(second, nil, "x", 1)},

@@ -34,10 +34,10 @@ CREATE TABLE sealed_versions (
 // Bodies is the encrypted column of all kinds.
 var Bodies = Column{Table: "sealed", Name: "body", Keys: []string{"kind", "name"}}
 
-// Store is a database that has Tables, and the Box of its owner.
+// Store is a database that has Tables, and the Cipher of its owner.
 type Store struct {
-	DB  *store.DB
-	Box Box
+	DB     *store.DB
+	Cipher Cipher
 }
 
 // Table contains the bodies of one kind, by name. Methods with a transaction are part of it; the
@@ -114,7 +114,7 @@ func (t *Table) Put(ctx context.Context, tx *store.Tx, name string, text []byte)
 	err = tx.QueryRowContext(ctx, "INSERT INTO sealed_versions (kind, version) VALUES (?, 1) ON CONFLICT (kind) DO UPDATE SET version = version + 1 RETURNING version", t.Kind).Scan(&version)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO sealed (kind, name, version, updated, size, body) VALUES (?, ?, ?, ?, ?, ?)",
-			t.Kind, name, version, t.now().UnixMilli(), len(text), t.Box.Seal(Bodies, text, t.Kind, name))
+			t.Kind, name, version, t.now().UnixMilli(), len(text), t.Cipher.Seal(Bodies, text, t.Kind, name))
 	}
 	return version, err
 }
@@ -209,7 +209,7 @@ func (t *Table) read(ctx context.Context, tx *store.Tx, column, condition string
 		}
 		b.Updated = time.UnixMilli(updated).UTC()
 		if column == "body" {
-			b.Text, err = t.Box.Open(Bodies, encrypted, t.Kind, b.Name)
+			b.Text, err = t.Cipher.Open(Bodies, encrypted, t.Kind, b.Name)
 		}
 		if err != nil {
 			b.Damaged = fault.Wrap(fault.Internal, err, "%s %q is damaged or was encrypted with another key", t.Noun, b.Name).WithHint("%s", t.Hints.Damaged)

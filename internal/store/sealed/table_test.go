@@ -19,7 +19,7 @@ func newStore(t *testing.T, owner string) sealed.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return sealed.Store{DB: db, Box: newBox(t, 1, owner)}
+	return sealed.Store{DB: db, Cipher: newCipher(t, 1, owner)}
 }
 
 func newTable(in sealed.Store, kind string) *sealed.Table {
@@ -117,12 +117,12 @@ func TestCopiedBodyCannotBeOpened(t *testing.T) {
 
 func TestRekeyIncludesAllKinds(t *testing.T) {
 	in := newStore(t, "alice")
-	moved := sealed.Store{DB: in.DB, Box: newBox(t, 2, "bob")}
+	moved := sealed.Store{DB: in.DB, Cipher: newCipher(t, 2, "bob")}
 	put(t, newTable(in, "state"), "x", "one")
 	put(t, newTable(in, "workflow"), "x", "two")
 	for _, damaged := range []int{0, 2} { // the second time with the wrong key
 		err := in.DB.Update(t.Context(), func(tx *store.Tx) error {
-			n, err := in.Box.Rekey(t.Context(), tx, moved.Box, sealed.Bodies)
+			n, err := in.Cipher.Rekey(t.Context(), tx, moved.Cipher, sealed.Bodies)
 			if n != damaged {
 				t.Errorf("%d damaged, not %d", n, damaged)
 			}

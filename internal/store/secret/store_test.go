@@ -190,7 +190,7 @@ func TestStampChangesWithEveryPutAndDelete(t *testing.T) {
 
 func TestLockIsExclusive(t *testing.T) {
 	s := newStore(t.TempDir())
-	var held atomic.Int32 // the race detector does not know file locks
+	var holders atomic.Int32 // the race detector does not know file locks
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -200,10 +200,10 @@ func TestLockIsExclusive(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if held.Add(1) != 1 {
+				if holders.Add(1) != 1 {
 					t.Error("two goroutines hold the lock")
 				}
-				held.Add(-1)
+				holders.Add(-1)
 				unlock()
 			}
 		})

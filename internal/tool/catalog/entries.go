@@ -43,9 +43,9 @@ type Server struct {
 	Notes        []string // see Listing
 
 	// Unreviewed means that an operator must accept the server before its resources and prompts
-	// can be used. Held has its texts that must be accepted; nil if there are none.
+	// can be used. NewTexts are those that must be accepted; nil if there are none.
 	Unreviewed bool
-	Held       *Texts
+	NewTexts   *Texts
 }
 
 // Texts are the texts of a server for models, except its tools.
@@ -88,7 +88,7 @@ func (s *entries) add(c Configured, l *listing) {
 	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
 	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
 	v.Notes = l.Notes
-	v.Held, v.Unreviewed = l.Held, c.Review && !l.Accepted
+	v.NewTexts, v.Unreviewed = l.NewTexts, c.Review && !l.Accepted
 	if v.Unreviewed {
 		v.Resources, v.Prompts = false, false
 	}

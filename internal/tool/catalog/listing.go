@@ -36,7 +36,7 @@ type listing struct {
 	Tools        []storedTool `json:"tools"`           // sorted by name
 	Notes        []string     `json:"notes,omitempty"` // see Listing
 
-	Held     *texts `json:"held_texts,omitempty"` // new texts of a server that is reviewed; nil if they are accepted
+	NewTexts *texts `json:"held_texts,omitempty"` // new texts of a server that is reviewed; nil if they are accepted
 	Accepted bool   `json:"accepted,omitempty"`   // everything of a reviewed server was accepted once
 
 	file     file
@@ -117,8 +117,8 @@ func (l *listing) apply(received Listing, review bool) Change {
 	slices.Sort(c.Removed)
 	slices.Sort(c.Quarantined)
 	shown := texts{received.Title, received.Instructions}
-	if l.Held = nil; review && shown != (texts{l.Title, l.Instructions}) {
-		l.Held = &shown
+	if l.NewTexts = nil; review && shown != (texts{l.Title, l.Instructions}) {
+		l.NewTexts = &shown
 		received.Title, received.Instructions = l.Title, l.Instructions
 	}
 	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != received.Title || l.Instructions != received.Instructions ||
@@ -153,8 +153,8 @@ func (l *listing) accept(server string, names []string) (accepted []string, err 
 		accepted = append(accepted, k.Trusted.Tool)
 	}
 	if len(names) == 0 {
-		if l.Accepted = true; l.Held != nil {
-			l.Title, l.Instructions, l.Held = l.Held.Title, l.Held.Instructions, nil
+		if l.Accepted = true; l.NewTexts != nil {
+			l.Title, l.Instructions, l.NewTexts = l.NewTexts.Title, l.NewTexts.Instructions, nil
 		}
 	}
 	return accepted, nil
@@ -168,12 +168,12 @@ func (l *listing) shown(names []string) string {
 			all = append(all, *k.Quarantined)
 		}
 	}
-	return hashShown(all, l.Held, names)
+	return hashShown(all, l.NewTexts, names)
 }
 
 // hashShown returns a hash of the definitions of the named tools, in any order, or of all of them with
 // the texts of the server if there are no names.
-func hashShown(all []tool.Definition, held *texts, names []string) string {
+func hashShown(all []tool.Definition, newTexts *texts, names []string) string {
 	var parts []string
 	for _, d := range all {
 		if len(names) == 0 || slices.Contains(names, d.Tool) {
@@ -181,8 +181,8 @@ func hashShown(all []tool.Definition, held *texts, names []string) string {
 		}
 	}
 	slices.Sort(parts)
-	if len(names) == 0 && held != nil {
-		parts = append(parts, held.Title, held.Instructions)
+	if len(names) == 0 && newTexts != nil {
+		parts = append(parts, newTexts.Title, newTexts.Instructions)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	return hex.EncodeToString(sum[:8])

@@ -128,7 +128,7 @@ func (s *Snapshot) Shown(server string, tools ...string) string {
 		}
 	}
 	v, _ := s.Server(server)
-	return hashShown(all, v.Held, tools)
+	return hashShown(all, v.NewTexts, tools)
 }
 
 // reviewed returns the names of the tools that were reviewed.

@@ -56,7 +56,14 @@ func FuzzGenerate(f *testing.F) {
 		d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Title: text, Description: text, Input: []byte(input), Output: []byte(output)}
 		other := d
 		other.Tool = text
-		checkSyntax(t, codegen.Server{Name: server, Title: name, Description: text, Tools: []tool.Definition{d, other}, Resources: true, Prompts: true})
+		checkSyntax(t, codegen.Server{
+			Name:        server,
+			Title:       name,
+			Description: text,
+			Tools:       []tool.Definition{d, other},
+			Resources:   true,
+			Prompts:     true,
+		})
 	})
 }
 

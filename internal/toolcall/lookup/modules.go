@@ -51,8 +51,15 @@ func (f importable) handwritten(now *catalog.Snapshot) (all []module) {
 	}
 	for _, h := range f.functions() {
 		if now.Allows(tool.Ref{Server: h.Module, Tool: h.Name}) {
-			all = append(all, module{name: h.Name, server: h.Module, category: handwrittenCategory, description: h.About, imports: h.Import(), calls: h.Calls,
-				source: func(context.Context) (pysource.Function, error) { return h.Function, nil }})
+			all = append(all, module{
+				name:        h.Name,
+				server:      h.Module,
+				category:    handwrittenCategory,
+				description: h.About,
+				imports:     h.Import(),
+				calls:       h.Calls,
+				source:      func(context.Context) (pysource.Function, error) { return h.Function, nil },
+			})
 		}
 	}
 	return all
@@ -63,12 +70,20 @@ func (f importable) skill(m skill.Metadata) module {
 	for _, t := range m.Tools {
 		calls = append(calls, t.Ref.String())
 	}
-	return module{name: m.Name, server: "skills", category: skillCategory, description: m.Description, tags: m.Tags, imports: "from skills import " + m.Name, calls: calls,
+	return module{
+		name:        m.Name,
+		server:      "skills",
+		category:    skillCategory,
+		description: m.Description,
+		tags:        m.Tags,
+		imports:     "from skills import " + m.Name,
+		calls:       calls,
 		source: func(ctx context.Context) (pysource.Function, error) {
 			s, err := f.skills.Find(ctx, m.Name, 0)
 			found, _ := pysource.Parse([]byte(s.Code)).Find(m.Name)
 			return found, err
-		}}
+		},
+	}
 }
 
 // background is the number of other tools that merge indexes: without them, the words that all
@@ -156,7 +171,15 @@ func (f importable) defineModule(ctx context.Context, now *catalog.Snapshot, nam
 		if err != nil {
 			return Definition{}, false, err
 		}
-		d := Definition{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags, Import: m.imports, Input: json.RawMessage("true")}
+		d := Definition{
+			Name:        m.name,
+			Server:      m.server,
+			Category:    m.category,
+			Description: m.description,
+			UseCases:    m.tags,
+			Import:      m.imports,
+			Input:       json.RawMessage("true"),
+		}
 		if s.Name != "" {
 			d.Signature, d.Input = s.Signature(), s.Input()
 		}

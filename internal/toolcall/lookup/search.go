@@ -40,7 +40,15 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	found := Found{Query: echo(q.Text), Category: q.Category, Detail: q.Detail, Count: r.total, Tools: []Hit{}, Starting: r.starting, Hint: r.hint}
+	found := Found{
+		Query:    echo(q.Text),
+		Category: q.Category,
+		Detail:   q.Detail,
+		Count:    r.total,
+		Tools:    []Hit{},
+		Starting: r.starting,
+		Hint:     r.hint,
+	}
 	for _, m := range r.best {
 		h := m.hit(ctx, r.now, q.Detail)
 		if q.Explain && m.module == nil {

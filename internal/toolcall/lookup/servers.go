@@ -67,7 +67,15 @@ func (f *Finder) Servers() Servers {
 	all := Servers{Servers: []Server{}}
 	now := f.now()
 	for _, v := range now.Servers {
-		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Quarantined, Notes: firstNotes(v.Notes)}
+		s := Server{
+			Name:        v.Name,
+			Title:       v.Title,
+			Category:    v.Category,
+			State:       NotConnected,
+			Tools:       v.Tools,
+			Quarantined: v.Quarantined,
+			Notes:       firstNotes(v.Notes),
+		}
 		if v.Connected {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
 		}

@@ -47,8 +47,15 @@ func (w *httpLink) persistentStream(r *http.Request) *http.Response {
 	case <-w.ctx.Done():
 	}
 	return &http.Response{
-		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
-		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: in, Request: r,
+		Status:        "200 OK",
+		StatusCode:    http.StatusOK,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		ContentLength: -1,
+		Header:        http.Header{"Content-Type": {"text/event-stream"}},
+		Body:          in,
+		Request:       r,
 	}
 }
 

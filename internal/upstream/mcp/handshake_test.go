@@ -48,7 +48,7 @@ const (
 func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
 	defer out.Close()
 	time.Sleep(s.start) // fake time
-	held := ""
+	delayed := ""
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var r struct {
 			ID     json.RawMessage `json:"id"`
@@ -73,11 +73,11 @@ func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
 			line = fmt.Sprintf("{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n", r.ID, answer)
 		}
 		if s.late && r.Method == "server/discover" {
-			held = line
+			delayed = line
 			continue
 		}
-		io.WriteString(out, line+held)
-		held = ""
+		io.WriteString(out, line+delayed)
+		delayed = ""
 	}
 }
 
@@ -198,13 +198,13 @@ func flood(in io.Reader, out io.WriteCloser) {
 
 // TestMemoryOfLargeAnswerIsReleased measures the resident memory of the process.
 func TestMemoryOfLargeAnswerIsReleased(t *testing.T) {
-	held := func() uint64 {
+	inUse := func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return (m.HeapSys - m.HeapReleased) >> 20
 	}
 	debug.FreeOSMemory()
-	before := held()
+	before := inUse()
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
 	served := make(chan struct{})
@@ -222,11 +222,11 @@ func TestMemoryOfLargeAnswerIsReleased(t *testing.T) {
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(30 * time.Second); held() > before+16; {
+	for deadline := time.After(30 * time.Second); inUse() > before+16; {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("the process uses %d MiB, before %d", held(), before)
+			t.Fatalf("the process uses %d MiB, before %d", inUse(), before)
 		}
 	}
 }

@@ -28,7 +28,14 @@ type sseReader struct {
 }
 
 func newSSEReader(in io.ReadCloser, t *interceptor, id int64, old bool) *sseReader {
-	return &sseReader{in: in, r: bufio.NewReaderSize(in, 32<<10), interceptor: t, id: id, legacy: old, data: message{t: t}}
+	return &sseReader{
+		in:          in,
+		r:           bufio.NewReaderSize(in, 32<<10),
+		interceptor: t,
+		id:          id,
+		legacy:      old,
+		data:        message{t: t},
+	}
 }
 
 // Close implements io.Closer.

@@ -51,11 +51,11 @@ func (b *builder) tokenPlace(schemes node, r *reader) error {
 	if b.result.tokenURL == "" {
 		return schemes.errorf("the document does not say where a token is had").WithHint("%s", hint)
 	}
-	u, err := b.absoluteURL(r, b.result.tokenURL)
+	u, err := absoluteURL(r.base, b.result.tokenURL)
 	if err != nil {
 		return schemes.errorf("the document has tokens asked for at %.100q: %s", b.result.tokenURL, fault.Message(err)).WithHint("%s", hint)
 	}
-	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.isListedHost(u.Host) {
+	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.cfg.isListedHost(u.Host) {
 		return schemes.errorf("the document has tokens asked for at another host, %s", sanitize.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
 	}
 	b.result.tokenURL = u.String()

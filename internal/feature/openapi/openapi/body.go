@@ -60,9 +60,9 @@ func formOf(mime string) form {
 	return asBytes
 }
 
-// body reads the request body of an operation; nil if it has none.
-func (b *builder) body(ctx context.Context, op node) (*body, error) {
-	n, err := b.doc.follow(ctx, op.get("requestBody"))
+// readBody reads the request body of an operation; nil if it has none.
+func readBody(ctx context.Context, d *document, op node) (*body, error) {
+	n, err := d.follow(ctx, op.get("requestBody"))
 	if n.v == nil || err != nil {
 		return nil, err
 	}
@@ -80,12 +80,12 @@ func (b *builder) body(ctx context.Context, op node) (*body, error) {
 	x := &body{mime: headerValue(all[0]), form: formOf(all[0]), required: n.isTrue("required"), description: n.get("description").text(), schema: media.get("schema")}
 	if strings.Contains(x.mime, "*") { // any type is accepted
 		x.mime = "application/octet-stream"
-		if b.doc.followOrEmpty(ctx, x.schema).has("properties") {
+		if d.followOrEmpty(ctx, x.schema).has("properties") {
 			x.form, x.mime = asJSON, "application/json"
 		}
 	}
 	if x.form == asForm || x.form == asMultipart {
-		x.fields, err = b.fields(ctx, x.schema, media.get("encoding"), x.form == asForm || !b.v30)
+		x.fields, err = readFields(ctx, d, x.schema, media.get("encoding"), x.form == asForm || !d.v30)
 	}
 	return x, err
 }
@@ -98,11 +98,11 @@ func vendorRank(mime string) int {
 	return 1
 }
 
-// fields reads the fields of a form. styled enables styles, which OpenAPI 3.0 does not
+// readFields reads the fields of a form. styled enables styles, which OpenAPI 3.0 does not
 // define for multipart bodies.
-func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool) (map[string]field, error) {
+func readFields(ctx context.Context, d *document, schema, encoding node, styled bool) (map[string]field, error) {
 	all := map[string]field{}
-	b.collectFields(ctx, b.doc.followOrEmpty(ctx, schema), all, 0)
+	collectFields(ctx, d, d.followOrEmpty(ctx, schema), all, 0)
 	for _, name := range encoding.names() {
 		e := encoding.get(name)
 		f := all[name]
@@ -122,21 +122,21 @@ func (b *builder) fields(ctx context.Context, schema, encoding node, styled bool
 }
 
 // collectFields collects the fields of a schema and its parts, and marks files.
-func (b *builder) collectFields(ctx context.Context, schema node, all map[string]field, depth int) {
+func collectFields(ctx context.Context, d *document, schema node, all map[string]field, depth int) {
 	if depth > 10 {
 		return
 	}
 	props := schema.get("properties")
 	for _, name := range props.names() {
-		p := b.doc.followOrEmpty(ctx, props.get(name))
-		if items := b.doc.followOrEmpty(ctx, p.get("items")); items.v != nil {
+		p := d.followOrEmpty(ctx, props.get(name))
+		if items := d.followOrEmpty(ctx, p.get("items")); items.v != nil {
 			p = items
 		}
 		all[name] = field{param: param{style: "form", explode: true}, file: isFile(p)}
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		for _, part := range schema.get(word).items() {
-			b.collectFields(ctx, b.doc.followOrEmpty(ctx, part), all, depth+1)
+			collectFields(ctx, d, d.followOrEmpty(ctx, part), all, depth+1)
 		}
 	}
 }

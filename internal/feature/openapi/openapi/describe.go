@@ -25,13 +25,13 @@ type responses struct {
 	isList       bool // the JSON is or may be a list
 }
 
-func (b *builder) responses(ctx context.Context, method string, op node) (a responses, err error) {
+func readResponses(ctx context.Context, d *document, method string, op node) (a responses, err error) {
 	var types []string
 	for _, code := range op.get("responses").names() {
 		if !strings.HasPrefix(code, "2") {
 			continue
 		}
-		n, err := b.doc.follow(ctx, op.get("responses").get(code))
+		n, err := d.follow(ctx, op.get("responses").get(code))
 		if err != nil {
 			return a, err
 		}
@@ -52,7 +52,7 @@ func (b *builder) responses(ctx context.Context, method string, op node) (a resp
 			}
 		}
 	}
-	schema := b.doc.followOrEmpty(ctx, a.schema)
+	schema := d.followOrEmpty(ctx, a.schema)
 	if schema.v == nil {
 		a.schema = schema // unknown
 	}
@@ -77,7 +77,7 @@ func acceptHeader(types []string) string {
 const maxDescription = 2 << 10 // bytes
 
 // definition returns the operation as a tool.
-func (b *builder) definition(ctx context.Context, x *operation, op node, a responses) tool.Definition {
+func definition(ctx context.Context, d *document, x *operation, op node, a responses) tool.Definition {
 	summary := sanitize.Line(op.get("summary").text(), 300)
 	about := sanitize.Text(strings.TrimSpace(op.get("description").text()), maxDescription)
 	if about == summary {
@@ -90,8 +90,8 @@ func (b *builder) definition(ctx context.Context, x *operation, op node, a respo
 	pieces = slices.DeleteFunc(pieces, func(s string) bool { return s == "" })
 	return tool.Definition{
 		Description: strings.Join(pieces, "\n\n"),
-		Input:       b.input(ctx, x, a),
-		Output:      b.output(ctx, a),
+		Input:       x.input(&converter{ctx: ctx, doc: d, omit: "readOnly", descriptions: true}),
+		Output:      a.output(&converter{ctx: ctx, doc: d, omit: "writeOnly"}),
 		Hints:       methodHints(x.method),
 	}
 }
@@ -175,8 +175,7 @@ func convertWithin(rooms []sizeLimit, c *converter, make func() json.RawMessage)
 }
 
 // input returns the schema of the arguments, in the order in which they are sent.
-func (b *builder) input(ctx context.Context, x *operation, a responses) json.RawMessage {
-	c := &converter{ctx: ctx, doc: b.doc, v30: b.v30, omit: "readOnly", descriptions: true}
+func (x *operation) input(c *converter) json.RawMessage {
 	raw := convertWithin(inputLimits, c, func() json.RawMessage { return x.arguments(c) })
 	if raw == nil {
 		return json.RawMessage("true")
@@ -257,7 +256,7 @@ func (x *body) argument(c *converter) any {
 }
 
 // output returns the schema of the result, nil if it is unknown or too large.
-func (b *builder) output(ctx context.Context, a responses) json.RawMessage {
+func (a responses) output(c *converter) json.RawMessage {
 	switch {
 	case !a.json && a.maybeContent: // many documents omit the content
 		return nil
@@ -268,7 +267,6 @@ func (b *builder) output(ctx context.Context, a responses) json.RawMessage {
 	case a.schema.v == nil:
 		return nil
 	}
-	c := &converter{ctx: ctx, doc: b.doc, v30: b.v30, omit: "writeOnly"}
 	return convertWithin(outputLimits, c, func() json.RawMessage {
 		schema, ok := c.convert(a.schema, 0).(object)
 		if !ok || len(schema) == 0 {

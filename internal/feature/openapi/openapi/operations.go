@@ -34,7 +34,6 @@ var methods = []string{"get", "put", "post", "delete", "options", "head", "patch
 type builder struct {
 	cfg    *Config
 	doc    *document
-	v30    bool // of OpenAPI 3.0
 	result *compiled
 }
 
@@ -90,7 +89,7 @@ func (b *builder) readInfo() error {
 	case version != "3.0" && version != "3.1" && !strings.HasPrefix(version, "3.0.") && !strings.HasPrefix(version, "3.1."):
 		return top.get("openapi").errorf("OpenAPI %.20s is not supported; expected 3.0 or 3.1", version)
 	}
-	b.v30 = strings.HasPrefix(version, "3.0")
+	b.doc.v30 = strings.HasPrefix(version, "3.0")
 	info := top.get("info")
 	b.result.info = Info{
 		Title: sanitize.Line(info.get("title").text(), 300), Version: sanitize.Line(info.get("version").text(), 100),
@@ -123,12 +122,12 @@ func (b *builder) paths(ctx context.Context) error {
 			err = paths.get(path).errorf("expected a path that begins with /")
 		}
 		if err != nil {
-			b.addNote(path, err)
+			b.result.addNote(path, err)
 			continue
 		}
 		for _, method := range methods {
 			op := item.get(method)
-			if op.v == nil || !b.isIncluded(method, op) {
+			if op.v == nil || !b.cfg.isIncluded(method, op) {
 				continue
 			}
 			if ctx.Err() != nil {
@@ -136,7 +135,7 @@ func (b *builder) paths(ctx context.Context) error {
 			}
 			x, err := b.operation(ctx, method, path, item, op)
 			if err != nil {
-				b.addNote(strings.ToUpper(method)+" "+path, err)
+				b.result.addNote(strings.ToUpper(method)+" "+path, err)
 				continue
 			}
 			id := op.get("operationId").text()
@@ -148,16 +147,16 @@ func (b *builder) paths(ctx context.Context) error {
 		}
 	}
 	if len(found) == 0 {
-		return b.noOperations(paths)
+		return noOperations(paths, b.result.notes)
 	}
-	b.assignNames(found, ids)
+	b.result.assignNames(found, ids)
 	return nil
 }
 
 // noOperations explains why there is no operation.
-func (b *builder) noOperations(paths node) error {
-	if len(b.result.notes) > 0 {
-		return fault.New(fault.Invalid, "no operation can be used: %s", b.result.notes[0])
+func noOperations(paths node, notes []string) error {
+	if len(notes) > 0 {
+		return fault.New(fault.Invalid, "no operation can be used: %s", notes[0])
 	}
 	e := paths.errorf("no operation is included")
 	if len(paths.names()) > 0 {
@@ -166,17 +165,17 @@ func (b *builder) noOperations(paths node) error {
 	return e
 }
 
-func (b *builder) addNote(what string, err error) {
-	switch n := len(b.result.notes); {
+func (c *compiled) addNote(what string, err error) {
+	switch n := len(c.notes); {
 	case n < maxNotes:
-		b.result.notes = append(b.result.notes, fmt.Sprintf("%s is omitted: %s", sanitize.Line(what, 200), fault.Message(err)))
+		c.notes = append(c.notes, fmt.Sprintf("%s is omitted: %s", sanitize.Line(what, 200), fault.Message(err)))
 	case n == maxNotes:
-		b.result.notes = append(b.result.notes, "more operations are omitted")
+		c.notes = append(c.notes, "more operations are omitted")
 	}
 }
 
 // assignNames gives each operation a name that is a Python identifier.
-func (b *builder) assignNames(found []*operation, ids []string) {
+func (c *compiled) assignNames(found []*operation, ids []string) {
 	for i, id := range ids {
 		ids[i] = strings.Trim(toIdentifier(id), "_")
 	}
@@ -189,14 +188,14 @@ func (b *builder) assignNames(found []*operation, ids []string) {
 	python := tool.ModuleNames(ids)
 	for i, x := range found {
 		name := python[ids[i]]
-		for b.result.operations[name] != nil {
+		for c.operations[name] != nil {
 			name += "_"
 		}
 		x.definition.Tool = name
-		b.result.operations[name] = x
+		c.operations[name] = x
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.result.operations)) {
-		b.result.order = append(b.result.order, b.result.operations[name])
+	for _, name := range slices.Sorted(maps.Keys(c.operations)) {
+		c.order = append(c.order, c.operations[name])
 	}
 }
 
@@ -215,19 +214,19 @@ func (b *builder) operation(ctx context.Context, method, path string, item, op n
 	}
 	x := &operation{method: strings.ToUpper(method), path: path}
 	var err error
-	if x.server, err = b.operationServer(op, item); err != nil {
+	if x.server, err = b.cfg.operationServer(op, item); err != nil {
 		return nil, err
 	}
 	if x.params, err = b.params(ctx, path, item, op); err != nil {
 		return nil, err
 	}
-	if x.body, err = b.body(ctx, op); err != nil {
+	if x.body, err = readBody(ctx, b.doc, op); err != nil {
 		return nil, err
 	}
 	assignArguments(x.params, x.body)
 	security, declared := op.get("security").v.([]any)
 	x.noAuth = declared && len(security) == 0
-	answers, err := b.responses(ctx, method, op)
+	answers, err := readResponses(ctx, b.doc, method, op)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +234,7 @@ func (b *builder) operation(ctx context.Context, method, path string, item, op n
 	if method == "get" && answers.paged && answers.isList {
 		x.pagesArg = x.freeName("pages")
 	}
-	x.definition = b.definition(ctx, x, op, answers)
+	x.definition = definition(ctx, b.doc, x, op, answers)
 	x.releaseDocument()
 	return x, nil
 }
@@ -268,8 +267,8 @@ type Filter struct {
 
 func (f Filter) isEmpty() bool { return len(f.Tags)+len(f.Operations)+len(f.Methods) == 0 }
 
-func (b *builder) isIncluded(method string, op node) bool {
-	return b.cfg.Include.matches(method, op) && (b.cfg.Exclude.isEmpty() || !b.cfg.Exclude.matches(method, op))
+func (s *Source) isIncluded(method string, op node) bool {
+	return s.Include.matches(method, op) && (s.Exclude.isEmpty() || !s.Exclude.matches(method, op))
 }
 
 func (f Filter) matches(method string, op node) bool {

@@ -51,7 +51,7 @@ func (b *builder) params(ctx context.Context, path string, item, op node) ([]par
 			return nil, list.errorf("expected a list of parameters, got %s", kindOf(list.v))
 		}
 		for _, n := range list.items() {
-			p, err := b.param(ctx, n)
+			p, err := readParam(ctx, b.doc, n)
 			if err != nil {
 				return nil, err
 			}
@@ -61,7 +61,7 @@ func (b *builder) params(ctx context.Context, path string, item, op node) ([]par
 			}
 		}
 	}
-	all, err := b.pathParams(path, op, all)
+	all, err := pathParams(path, op, all)
 	slices.SortStableFunc(all, func(a, b param) int { return slices.Index(paramOrder, a.in) - slices.Index(paramOrder, b.in) })
 	return all, err
 }
@@ -85,8 +85,8 @@ func (b *builder) isReserved(p param) bool {
 	return slices.Contains(reservedHeaders, name)
 }
 
-func (b *builder) param(ctx context.Context, n node) (p param, err error) {
-	if n, err = b.doc.follow(ctx, n); err != nil {
+func readParam(ctx context.Context, d *document, n node) (p param, err error) {
+	if n, err = d.follow(ctx, n); err != nil {
 		return p, err
 	}
 	if err := n.requireObject("a parameter"); err != nil {
@@ -120,13 +120,13 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 	}
 	p.reserved = p.in == "query" && n.isTrue("allowReserved")
 	p.required = p.required || p.in == "path"
-	p.defaultValue = b.doc.followOrEmpty(ctx, p.schema).value("default")
+	p.defaultValue = d.followOrEmpty(ctx, p.schema).value("default")
 	return p, nil
 }
 
 // pathParams returns one parameter for each placeholder in the path, in its order, and
 // drops path parameters without a placeholder.
-func (b *builder) pathParams(path string, op node, all []param) ([]param, error) {
+func pathParams(path string, op node, all []param) ([]param, error) {
 	var found []param
 	segments, query := splitPath(path)
 	for _, name := range placeholders(segments + query) {

@@ -29,6 +29,7 @@ type document struct {
 	files  map[string]*file
 	bytes  int
 	root   node
+	v30    bool // of OpenAPI 3.0, where null is expressed differently
 }
 
 // read reads the main file. Referenced files are read on demand.
@@ -175,7 +176,14 @@ func (a *API) reader(ctx context.Context) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{cache: a.cfg.CacheDir, hideURL: place != a.cfg.Document, get: a.fetch, warn: a.cfg.Log.Warn, stamps: fileStamps{}, downloaded: map[string][]byte{}}
+	r := &reader{
+		cache:      a.cfg.CacheDir,
+		hideURL:    place != a.cfg.Document,
+		get:        a.fetch,
+		warn:       a.cfg.Log.Warn,
+		stamps:     fileStamps{},
+		downloaded: map[string][]byte{},
+	}
 	if !isURL(place) {
 		r.dir, r.main = filepath.Split(place)
 		return r, nil

@@ -21,7 +21,6 @@ type object = map[string]any
 type converter struct {
 	ctx          context.Context // of this one conversion; the recursion only passes it on to follow references
 	doc          *document
-	v30          bool   // OpenAPI 3.0, where null is expressed differently
 	omit         string // omit properties with this keyword: readOnly or writeOnly
 	descriptions bool   // keep descriptions
 	files        bool   // binary strings are files, as in a form
@@ -274,7 +273,7 @@ func (c *converter) convertObject(n node, depth int) object {
 		}
 	}
 	c.relax(o)
-	if c.v30 {
+	if c.doc.v30 {
 		c.upgrade30(o, n)
 	}
 	return o

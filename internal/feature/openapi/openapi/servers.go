@@ -16,24 +16,24 @@ func (b *builder) resolveServer(r *reader) error {
 	if b.cfg.URL != "" {
 		return nil
 	}
-	one, err := b.selectServer(list)
+	one, err := b.cfg.selectServer(list)
 	if err != nil {
 		return err
 	}
 	raw := "/" // default in OpenAPI
 	if one.v != nil {
-		if raw, err = b.fillVariables(one); err != nil {
+		if raw, err = b.cfg.fillVariables(one); err != nil {
 			return err
 		}
 	}
-	u, err := b.absoluteURL(r, raw)
+	u, err := absoluteURL(r.base, raw)
 	if err != nil {
 		return list.errorf("the server %.200q has no usable URL: %s", raw, err).
 			WithHint("set url of the server")
 	}
 	// A local file belongs to the operator; a downloaded document may name only its own
 	// host.
-	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.isListedHost(u.Host) {
+	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.cfg.isListedHost(u.Host) {
 		return list.errorf("the document lies at %s and names a server at %s, where credentials would go", r.base.Host, sanitize.Line(u.Host, 100)).
 			WithHint("if that is correct, set url of the server to %s", u)
 	}
@@ -43,9 +43,9 @@ func (b *builder) resolveServer(r *reader) error {
 
 // selectServer returns the configured server of the document, or the first; an empty
 // node if there is none.
-func (b *builder) selectServer(list node) (node, error) {
+func (s *Source) selectServer(list node) (node, error) {
 	all := list.items()
-	if b.cfg.Server == "" {
+	if s.Server == "" {
 		if len(all) == 0 {
 			return node{}, nil
 		}
@@ -54,20 +54,20 @@ func (b *builder) selectServer(list node) (node, error) {
 	var names []string
 	for _, one := range all {
 		description, at := one.get("description").text(), one.get("url").text()
-		if strings.EqualFold(description, b.cfg.Server) || at == b.cfg.Server {
+		if strings.EqualFold(description, s.Server) || at == s.Server {
 			return one, nil
 		}
 		names = append(names, sanitize.Line(at, 100))
 	}
-	return node{}, list.errorf("there is no server %.100q; it has %s", b.cfg.Server, strings.Join(names, ", "))
+	return node{}, list.errorf("there is no server %.100q; it has %s", s.Server, strings.Join(names, ", "))
 }
 
 // fillVariables substitutes the variables in the URL of a server.
-func (b *builder) fillVariables(one node) (string, error) {
+func (s *Source) fillVariables(one node) (string, error) {
 	raw := one.get("url").text()
 	for _, name := range placeholders(raw) {
 		v := one.get("variables").get(name)
-		value, given := b.cfg.Variables[name]
+		value, given := s.Variables[name]
 		if !given {
 			value = v.get("default").text()
 		}
@@ -86,11 +86,11 @@ func (b *builder) fillVariables(one node) (string, error) {
 	return raw, nil
 }
 
-// absoluteURL resolves a server's URL relative to the document.
-func (b *builder) absoluteURL(r *reader, raw string) (*url.URL, error) {
+// absoluteURL resolves a URL relative to that of the document, if it has one.
+func absoluteURL(base *url.URL, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
-	if err == nil && r.base != nil {
-		u = r.base.ResolveReference(u)
+	if err == nil && base != nil {
+		u = base.ResolveReference(u)
 	}
 	return checkHTTPURL(u, err)
 }
@@ -104,18 +104,16 @@ func checkHTTPURL(u *url.URL, err error) (*url.URL, error) {
 }
 
 // isListedHost reports whether the operator lists the host.
-func (b *builder) isListedHost(isListedHost string) bool { return b.cfg.isListedHost(isListedHost) }
-
 func (s *Source) isListedHost(host string) bool {
 	return slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
 // operationServer returns the URL of an operation's own server, or that of its path; ""
 // if there is none.
-func (b *builder) operationServer(op, item node) (string, error) {
+func (s *Source) operationServer(op, item node) (string, error) {
 	for _, n := range []node{op, item} {
 		if all := n.get("servers").items(); len(all) > 0 {
-			raw, err := b.fillVariables(all[0])
+			raw, err := s.fillVariables(all[0])
 			if err != nil {
 				return "", err
 			}

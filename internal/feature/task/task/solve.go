@@ -189,7 +189,14 @@ func (w *work) selectTools(ctx context.Context, query string) error {
 		if err != nil {
 			return err
 		}
-		w.tools = append(w.tools, Described{Name: t.Name, Description: d.Description, Import: d.Import, Signature: d.Signature, Input: d.Input, Output: d.Output})
+		w.tools = append(w.tools, Described{
+			Name:        t.Name,
+			Description: d.Description,
+			Import:      d.Import,
+			Signature:   d.Signature,
+			Input:       d.Input,
+			Output:      d.Output,
+		})
 		w.result.Tools = append(w.result.Tools, t.Name)
 		w.callable = append(append(w.callable, t.Name), t.Calls...)
 	}

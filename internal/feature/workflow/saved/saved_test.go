@@ -27,7 +27,7 @@ func openDB(t *testing.T) *store.DB {
 func open(t *testing.T, cfg saved.Config, key byte) *saved.Store {
 	t.Helper()
 	var err error
-	if cfg.In.Box, err = sealed.New(bytes.Repeat([]byte{key}, 32), "alice"); err != nil {
+	if cfg.In.Cipher, err = sealed.New(bytes.Repeat([]byte{key}, 32), "alice"); err != nil {
 		t.Fatal(err)
 	}
 	return saved.New(cfg)

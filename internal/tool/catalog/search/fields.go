@@ -66,7 +66,14 @@ type shortTexts struct{ name, server, first []word }
 
 func newBuilder(docs []Doc, d *dictionary) *builder {
 	*d = dictionary{word: map[string]int32{}, term: map[string]int32{}}
-	b := &builder{dict: d, known: loadLexicon(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), short: make([]shortTexts, len(docs)), words: map[string]*known{}}
+	b := &builder{
+		dict:   d,
+		known:  loadLexicon(),
+		bags:   make([]bag, len(docs)),
+		length: make([][fields]float64, len(docs)),
+		short:  make([]shortTexts, len(docs)),
+		words:  map[string]*known{},
+	}
 	i := 0
 	for ws := range split(docs) {
 		for f := range ws.in {

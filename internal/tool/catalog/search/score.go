@@ -24,8 +24,15 @@ type weights struct {
 }
 
 var defaultWeights = weights{
-	segment: .4, server: .3, name: .2, cover: .05, action: .1, penalty: .07, pair: .14, similarity: .1,
-	fields: [fields]float64{nameField: 3, serverField: 2, firstField: 3, restField: .5, paramsField: .4, aboutField: 1, usesField: 1},
+	segment:    .4,
+	server:     .3,
+	name:       .2,
+	cover:      .05,
+	action:     .1,
+	penalty:    .07,
+	pair:       .14,
+	similarity: .1,
+	fields:     [fields]float64{nameField: 3, serverField: 2, firstField: 3, restField: .5, paramsField: .4, aboutField: 1, usesField: 1},
 }
 
 // Other bonuses.

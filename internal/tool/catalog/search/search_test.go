@@ -183,7 +183,16 @@ var hostile = []string{"", "\x00", "\xff\xfe", "\u202e", strings.Repeat("a", 1<<
 func TestSearchAcceptsHostileTexts(t *testing.T) {
 	docs := slices.Clone(testCatalog)
 	for i, h := range hostile {
-		docs = append(docs, search.Doc{Name: h, Server: h, Category: h, Description: h, ServerDescription: h, Params: []string{h}, Functions: []string{h, ""}, UseCases: hostile[:i]})
+		docs = append(docs, search.Doc{
+			Name:              h,
+			Server:            h,
+			Category:          h,
+			Description:       h,
+			ServerDescription: h,
+			Params:            []string{h},
+			Functions:         []string{h, ""},
+			UseCases:          hostile[:i],
+		})
 	}
 	for _, x := range []*search.Index{search.New(docs), search.New(nil), search.New(docs[:1]), search.New(make([]search.Doc, 3))} {
 		for _, h := range hostile {

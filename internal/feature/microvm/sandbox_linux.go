@@ -19,8 +19,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// box is one sandbox: a guest with a worker.
-type box struct {
+// instance is one sandbox: a guest with a worker.
+type instance struct {
 	b      *Backend
 	limits sandbox.Limits
 	vm     *vm
@@ -57,7 +57,7 @@ type mountRequest struct {
 }
 
 // open restores a guest and waits until its worker is locked down.
-func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
+func (x *instance) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 	memory, err := x.b.restoreMemory()
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (v *vm) readStderr() string {
 }
 
 // Close implements sandbox.Sandbox.
-func (x *box) Close() error {
+func (x *instance) Close() error {
 	x.closing.Lock()
 	defer x.closing.Unlock()
 	if x.closed {
@@ -158,17 +158,17 @@ func (x *box) Close() error {
 		_ = x.conn.Close()
 	}
 	x.b.mu.Lock()
-	delete(x.b.boxes, x)
+	delete(x.b.instances, x)
 	x.b.mu.Unlock()
 	return nil
 }
 
 // CPUTime implements sandbox.Meter. It is the processor time of QEMU, which includes that of the guest's kernel: asking
 // the guest would take time, and its word.
-func (x *box) CPUTime() time.Duration { return process.CPUTime(x.vm.qemu.cmd.Process.Pid) }
+func (x *instance) CPUTime() time.Duration { return process.CPUTime(x.vm.qemu.cmd.Process.Pid) }
 
 // Run implements sandbox.Sandbox.
-func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
+func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.dead {
@@ -205,7 +205,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 }
 
 // receive handles what the guest reports, until its worker has ended. Then it ends the channel.
-func (x *box) receive() {
+func (x *instance) receive() {
 	defer close(x.exited)
 	defer x.endChannel()
 	for m := range x.vm.answers {
@@ -225,14 +225,14 @@ func (x *box) receive() {
 }
 
 // endChannel makes reads from the channel return io.EOF after what has arrived.
-func (x *box) endChannel() {
+func (x *instance) endChannel() {
 	if c, err := x.vm.channel.SyscallConn(); err == nil {
 		_ = c.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
 	}
 }
 
 // usage asks the guest for the usage of its worker. The zero value means unknown.
-func (x *box) usage() (m guestMessage) {
+func (x *instance) usage() (m guestMessage) {
 	if x.vm.tell(map[string]string{"op": "usage"}) != nil {
 		return m
 	}
@@ -247,7 +247,7 @@ func (x *box) usage() (m guestMessage) {
 func seconds(s float64) time.Duration { return time.Duration(max(0, s) * float64(time.Second)) }
 
 // explain sets the cause of death of a worker that died without a Done frame.
-func (x *box) explain(out sandbox.Outcome, before guestMessage) sandbox.Outcome {
+func (x *instance) explain(out sandbox.Outcome, before guestMessage) sandbox.Outcome {
 	select {
 	case <-x.exited:
 	case <-time.After(x.vm.step):
@@ -266,12 +266,12 @@ func (x *box) explain(out sandbox.Outcome, before guestMessage) sandbox.Outcome 
 }
 
 // Freeze implements sandbox.Freezer.
-func (x *box) Freeze() error { return x.setFrozen(true, "stop") }
+func (x *instance) Freeze() error { return x.setFrozen(true, "stop") }
 
 // Thaw implements sandbox.Freezer.
-func (x *box) Thaw() error { return x.setFrozen(false, "cont") }
+func (x *instance) Thaw() error { return x.setFrozen(false, "cont") }
 
-func (x *box) setFrozen(frozen bool, command string) error {
+func (x *instance) setFrozen(frozen bool, command string) error {
 	x.freezing.Lock()
 	defer x.freezing.Unlock()
 	switch {
@@ -292,7 +292,7 @@ func (x *box) setFrozen(frozen bool, command string) error {
 }
 
 // hasEnded reports whether the worker or the guest has ended.
-func (x *box) hasEnded() bool {
+func (x *instance) hasEnded() bool {
 	select {
 	case <-x.exited:
 	case <-x.vm.qemu.done:
@@ -303,10 +303,10 @@ func (x *box) hasEnded() bool {
 }
 
 // Processes returns the process that has the files of the workspace open.
-func (x *box) Processes() []int { return []int{x.vm.sharing.cmd.Process.Pid} }
+func (x *instance) Processes() []int { return []int{x.vm.sharing.cmd.Process.Pid} }
 
 // HasExited reports whether that process has ended.
-func (x *box) HasExited() bool {
+func (x *instance) HasExited() bool {
 	select {
 	case <-x.vm.sharing.done:
 		return true
@@ -316,4 +316,4 @@ func (x *box) HasExited() bool {
 }
 
 // Kill ends the guest without waiting.
-func (x *box) Kill() { x.vm.kill() }
+func (x *instance) Kill() { x.vm.kill() }
