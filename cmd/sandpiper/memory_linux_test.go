@@ -22,7 +22,7 @@ import (
 // A daemon with 1 GiB of memory survives the most expensive input of one tenant below each limit,
 // many times at once, and answers another tenant within two seconds.
 func TestOneTenantDoesNotTakeMemoryOfOthers(t *testing.T) {
-	longtest.SkipSlow(t)
+	longtest.Skip(t)
 	needSandbox(t)
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	body := strings.Repeat("mail somebody@example.com the 0123456789 ", 4<<20/41)
