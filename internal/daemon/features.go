@@ -83,7 +83,7 @@ type Part struct {
 	Tools     []builtin.Tool  // for clients
 	HostCalls hostcall.Source // of code; without Methods there are none
 	About     string          // a line about its Python, for the description of execute_code
-	Probes    []ModelProbe    // for doctor
+	Probes    []ModelProbe    // models that doctor asks
 	Exports   builtin.Exports // tools of single tenants; one feature at most has them
 	// Workflows are the programs of tenants that are compiled when they run; one feature at most has them.
 	Workflows Workflows

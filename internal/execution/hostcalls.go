@@ -75,7 +75,7 @@ func newTable(h *host) hostcall.Table {
 		files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
 		h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
-			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
+			hostcall.New("ask", hostcall.Durable|hostcall.Taped, h.ask),
 			hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
 			hostcall.New(methodWait, hostcall.Idle, h.wait),
 			hostcall.New("progress", 0, h.progress),

@@ -34,9 +34,9 @@ const (
 	Replayed Property = 1 << iota
 	// Durable methods are Replayed, and their answer is on disk before the code gets it: what the code
 	// does with it, such as write a file, may stay, and a replay must not ask or pay again.
-	Durable
+	Durable = 1<<iota | Replayed
 	// Taped methods receive their answers from outside the tenant's data. Tests of skills record them.
-	Taped
+	Taped = 1 << iota
 	// Quick methods only read the tenant's database or change values in memory.
 	Quick
 	// Idle methods only wait: an execution whose other calls have ended does nothing.
@@ -56,7 +56,8 @@ type Scope struct {
 
 // Source has methods of a feature.
 type Source struct {
-	// Words are such that each code that makes the calls contains one: an execution of it has a record.
+	// Words are such that each code that makes the calls contains one, as a word of its own: an execution of such code has a
+	// record from its start, so that it can be resumed.
 	Words   []string
 	Methods func(Scope) []Method // for one execution
 }

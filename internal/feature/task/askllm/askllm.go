@@ -67,7 +67,7 @@ type args struct {
 // Methods returns the host call of an execution. Without a client, no model is configured.
 func Methods(client Client, of hostcall.Scope) []hostcall.Method {
 	h := &host{Scope: of, client: client, turn: make(chan struct{}, 1)}
-	return []hostcall.Method{hostcall.New("ask_llm", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask)}
+	return []hostcall.Method{hostcall.New("ask_llm", hostcall.Durable|hostcall.Taped, h.ask)}
 }
 
 type host struct {
