@@ -81,7 +81,7 @@ func writeLicence(b *strings.Builder, name, file string, text []byte) {
 
 // wheel returns the path and the version of the wheel of pypdf that the programs contain.
 func wheel(root string) (path, version string, err error) {
-	found, err := filepath.Glob(filepath.Join(root, "internal/feature/form/pypdf-*.whl"))
+	found, err := filepath.Glob(filepath.Join(root, "internal/feature/form/form/pypdf-*.whl"))
 	if err != nil || len(found) != 1 {
 		return "", "", fmt.Errorf("there must be one wheel of pypdf, not %d: %w", len(found), err)
 	}

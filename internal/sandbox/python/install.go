@@ -36,7 +36,7 @@ func Install(ctx context.Context, cfg Config) (*Installation, error) {
 		return nil, err
 	}
 	c := &cache{dir: dir, key: key, name: Version + "-" + key, cfg: cfg, fill: distribute}
-	defer func() { c.cfg.Overlay = nil }() // 2 MB, which the Installation would keep with c
+	defer func() { c.cfg.Overlay = nil }() // the Installation keeps c
 	i, err := c.verified(ctx)
 	if i != nil || err != nil {
 		return i, explain(dir, err)

@@ -44,7 +44,7 @@ type Config struct {
 	// Required.
 	Dir string
 	// Overlay contains Sandpiper's Python files. They are installed, and compiled, in
-	// sandpiper/. Nil means none.
+	// sandpiper/, and the wheels among them as packages of their directories. Nil means none.
 	Overlay fs.FS
 	// Progress is called during an installation, one call at a time, with a
 	// stage ("extract", "compile") and the number of its finished files. Nil means

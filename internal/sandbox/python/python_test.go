@@ -3,9 +3,13 @@
 package python_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +45,23 @@ var overlay = fstest.MapFS{
 	"__init__.py": {Data: []byte("WORD = 'overlay'\n")},
 	"sub/deep.py": {Data: []byte("def fail():\n    return 1 / 0\n")},
 	"sub/data":    {Data: []byte("not Python")},
+	"sub/tool-1.0-py3-none-any.whl": {Data: wheel(map[string]string{
+		"tool/__init__.py":            "from tool.inner import WORD\n",
+		"tool/inner.py":               "WORD = 'wheel'\n",
+		"tool/py.typed":               "",
+		"tool-1.0.dist-info/extra.py": "not Python",
+	})},
+}
+
+func wheel(files map[string]string) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		w, _ := z.Create(name) // b does not fail
+		io.WriteString(w, files[name])
+	}
+	z.Close()
+	return b.Bytes()
 }
 
 var shared struct {
@@ -187,11 +208,11 @@ func TestOverlayIsInstalledAndCompiled(t *testing.T) {
 	const code = `
 import sys, traceback
 sys.path.append(sys.prefix)
-import sandpiper, sandpiper.sub.deep as deep
-print(sandpiper.WORD, deep.__cached__, open(sys.prefix + "/sandpiper/sub/data").read())
+import sandpiper, sandpiper.sub.deep as deep, sandpiper.sub.tool as tool
+print(sandpiper.WORD, tool.WORD, tool.__name__, deep.__cached__, open(sys.prefix + "/sandpiper/sub/data").read())
 `
 	got := run(t, dir, "-c", code)
-	want := "overlay " + dir + "/sandpiper/sub/__pycache__/deep.cpython-314.pyc not Python\n"
+	want := "overlay wheel sandpiper.sub.tool " + dir + "/sandpiper/sub/__pycache__/deep.cpython-314.pyc not Python\n"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -341,14 +362,16 @@ func TestOverlayChangesInstall(t *testing.T) {
 }
 
 func TestInstallRejectsInvalidOverlay(t *testing.T) {
-	dir := t.TempDir()
-	_, err := python.Install(t.Context(), python.Config{Dir: dir, Overlay: fstest.MapFS{"bad.py": {Data: []byte("def (:\n")}}})
-	wantFault(t, err, fault.Internal)
-	if !strings.Contains(fmt.Sprint(err), "bad.py") {
-		t.Errorf("%v does not name the file", err)
-	}
-	if left := entries(t, dir); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	for name, data := range map[string]string{"bad.py": "def (:\n", "bad.whl": "no archive"} {
+		dir := t.TempDir()
+		_, err := python.Install(t.Context(), python.Config{Dir: dir, Overlay: fstest.MapFS{name: {Data: []byte(data)}}})
+		wantFault(t, err, fault.Internal)
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+		if left := entries(t, dir); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", name, left)
+		}
 	}
 }
 

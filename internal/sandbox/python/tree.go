@@ -3,6 +3,7 @@
 package python
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -153,10 +154,42 @@ func (t *tree) overlay(files fs.FS) error {
 			return t.dir(to)
 		}
 		data, err := fs.ReadFile(files, name)
+		switch {
+		case err != nil:
+			return err
+		case path.Ext(name) == ".whl":
+			return t.wheel(to, data)
+		}
+		return t.file(to, false, bytes.NewReader(data))
+	})
+}
+
+// wheel writes the Python of a wheel to its directory, as a package that is imported by that path, also by itself.
+func (t *tree) wheel(name string, data []byte) error {
+	dir := path.Dir(name)
+	files, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		root, _, _ := strings.Cut(name, "/")
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasSuffix(name, ".dist-info"):
+			return fs.SkipDir
+		case d.IsDir():
+			return t.dir(path.Join(dir, name))
+		case path.Ext(name) != ".py":
+			return nil
+		}
+		source, err := fs.ReadFile(files, name)
 		if err != nil {
 			return err
 		}
-		return t.file(to, false, bytes.NewReader(data))
+		own := strings.ReplaceAll(path.Join(dir, root), "/", ".")
+		source = bytes.ReplaceAll(source, []byte("from "+root), []byte("from "+own))
+		return t.file(path.Join(dir, name), false, bytes.NewReader(source))
 	})
 }
 

@@ -16,7 +16,7 @@ _MAX_DATA = 1 << 20
 _ASKED = 20  # fields in one question
 _ROUNDS = 10  # questions for one form
 _SHOWN = 20  # problems in a message
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}")
+_PLAIN = r"[A-Za-z_][A-Za-z0-9_]{0,60}"
 _loads = json.JSONDecoder().decode
 
 
@@ -154,7 +154,7 @@ class Form:
 
     def _question(self, missing, total, complaints):
         """Ask the person for missing values; return those that were given, by field."""
-        names = {m["name"] if _PLAIN.fullmatch(m["name"]) else f"field_{i}": m for i, m in enumerate(missing)}
+        names = {m["name"] if re.fullmatch(_PLAIN, m["name"]) else f"field_{i}": m for i, m in enumerate(missing)}
         properties = {key: m["schema"] for key, m in names.items()}
         required = [key for key in names]
         rest = f" {total} are missing in all." if total > len(missing) else ""

@@ -10,12 +10,11 @@ _FIRST, _LONGEST = 0.5, 60  # seconds; an error that asks for a longer wait is r
 _LITTLE = 0.1  # seconds after the time that a server asks to wait
 
 _STATUS = frozenset([408, 425, 429, 502, 503, 504])
-_WORDS = re.compile(
-    r"(?<![\w#.$-])(?:429|503)(?![\w-]|[.,]\d)|try(?:ing)? again|retry (?:after|in|later)|rate.?limit|too many requests"
-    r"|(?:temporarily|service|currently) unavailable|overloaded|server is busy",
-    re.IGNORECASE,
+_WORDS = (  # compiled when the first error is looked at, as _AFTER
+    r"(?i)(?<![\w#.$-])(?:429|503)(?![\w-]|[.,]\d)|try(?:ing)? again|retry (?:after|in|later)|rate.?limit|too many requests"
+    r"|(?:temporarily|service|currently) unavailable|overloaded|server is busy"
 )
-_AFTER = re.compile(r"(?:again|retry|retry.after|wait)\W*(?:(?:after|in|for|at least)\W*)*(\d+(?:\.\d+)?)\s*(ms|millis\w*|s|secs?|seconds?|m|min|minutes?)?\b", re.IGNORECASE)
+_AFTER = r"(?i)(?:again|retry|retry.after|wait)\W*(?:(?:after|in|for|at least)\W*)*(\d+(?:\.\d+)?)\s*(ms|millis\w*|s|secs?|seconds?|m|min|minutes?)?\b"
 _UNITS = {"m": 60, "s": 1}
 _AFTER_KEYS = {"retry_after": 1, "retryafter": 1, "retry_after_seconds": 1, "retryafterseconds": 1, "retry_after_ms": 0.001, "retryafterms": 0.001}
 
@@ -88,7 +87,7 @@ def _may_pass(e):
             return False
         if data.get("retryable") is True or e.retry_after is not None or not _AFTER_KEYS.keys().isdisjoint(data) or any(type(n) is int and n in _STATUS for n in numbers):
             return True
-    return isinstance(e, (ToolError, OSError, RuntimeError)) and _WORDS.search(str(e)) is not None
+    return isinstance(e, (ToolError, OSError, RuntimeError)) and re.search(_WORDS, str(e)) is not None
 
 
 def _data(e):
@@ -106,7 +105,7 @@ def _after(e):
         value = data.get(key)
         if type(value) in (int, float) and value >= 0:
             return value * unit
-    if match := _AFTER.search(str(e)):
+    if match := re.search(_AFTER, str(e)):
         unit = (match[2] or "s").lower()
         return float(match[1]) * (0.001 if unit.startswith(("ms", "milli")) else _UNITS[unit[0]])
     return None
