@@ -1,7 +1,7 @@
 // Command typecheck checks the types of the packages and tests of the module in the working
 // directory for other systems:
 //
-//	go run ./scripts/typecheck linux/arm64 darwin/arm64 windows/amd64
+//	go build -C scripts/typecheck -o /tmp/typecheck . && /tmp/typecheck linux/arm64 darwin/arm64 windows/amd64
 //
 // It reads the dependencies from source and skips their function bodies, so that a system
 // takes seconds. "go vet" compiles the dependencies first, which takes minutes.
