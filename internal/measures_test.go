@@ -1,6 +1,7 @@
 package internal_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/build"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
@@ -40,6 +42,8 @@ func measureProgram(t *testing.T) map[string]int {
 				now[key] = n
 			}
 		}
+		maps.Copy(now, p.long())
+		now["wide all"] += p.wide
 		edges := references(p)
 		key, back := "back "+name, countBack(orderFiles(edges), edges)
 		if len(p.files) > smallFiles && back*100 > maxBack*len(edges) || listed[key].number > 0 {
@@ -95,6 +99,7 @@ type goPackage struct {
 	fset  *token.FileSet
 	files map[string]*ast.File // by path, for every system
 	lines int                  // of code
+	wide  int                  // lines of more than maxColumns
 }
 
 func parsePackage(t *testing.T, dir string) goPackage {
@@ -109,6 +114,9 @@ func parsePackage(t *testing.T, dir string) goPackage {
 			t.Fatal(err)
 		}
 		p.lines += codeLines(text)
+		for line := range bytes.Lines(text) {
+			p.wide += btoi(utf8.RuneCount(bytes.ReplaceAll(bytes.TrimRight(line, "\n"), []byte("\t"), []byte("    "))) > maxColumns)
+		}
 	}
 	return p
 }
@@ -132,6 +140,31 @@ func codeLines(text []byte) int {
 			lines[first+i] = true
 		}
 	}
+}
+
+// long returns the functions and files that are longer than their bounds, by key.
+func (p goPackage) long() map[string]int {
+	found := map[string]int{}
+	for name, f := range p.files {
+		name = strings.TrimPrefix(filepath.ToSlash(name), "../")
+		if n := p.fset.File(f.Pos()).LineCount(); n > maxFile {
+			found["file "+name] = n
+		}
+		for _, d := range f.Decls {
+			d, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := p.fset.Position(d.End()).Line - p.fset.Position(d.Pos()).Line + 1; n > maxFunction {
+				of := ""
+				if d.Recv != nil {
+					of = receiver(d.Recv.List[0].Type) + "."
+				}
+				found["function "+path.Dir(name)+"."+of+d.Name.Name] = n
+			}
+		}
+	}
+	return found
 }
 
 // methods returns how many methods each type declares. A method that several systems declare is one.
@@ -359,6 +392,7 @@ func TestMeasures(t *testing.T) {
 		"c.go":         "package p\n\n/* two\nlines */\nvar c = `\n`\n",
 		"d_linux.go":   "package p\n\nfunc (*G[T]) Four() {}\n\ntype G[T any] struct{}\n",
 		"d_windows.go": "package p\n\nfunc (*G[T]) Four() {}\n\ntype G[T any] struct{}\n\nvar _ = c\n",
+		"e.go":         "package p\n\nfunc (A) Long() {" + strings.Repeat("\n", maxFunction) + "}\n" + strings.Repeat("\n", maxFile) + "// " + strings.Repeat("é", maxColumns-2),
 		"a_test.go":    "package p\n\nfunc (A) Five() {}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -366,15 +400,19 @@ func TestMeasures(t *testing.T) {
 		}
 	}
 	p := parsePackage(t, dir)
-	if got, want := p.methods(), map[string]int{"A": 2, "B": 1, "G": 1}; !maps.Equal(got, want) {
+	if got, want := p.methods(), map[string]int{"A": 3, "B": 1, "G": 1}; !maps.Equal(got, want) {
 		t.Errorf("methods %v, want %v", got, want)
 	}
-	if p.lines != 4+5+3+3+4 {
-		t.Errorf("%d lines, want 19", p.lines)
+	if p.lines != 4+5+3+3+4+3 {
+		t.Errorf("%d lines, want 22", p.lines)
+	}
+	at := filepath.ToSlash(dir)
+	if got, want := p.long(), map[string]int{"file " + at + "/e.go": 464, "function " + at + ".A.Long": 61}; !maps.Equal(got, want) || p.wide != 1 {
+		t.Errorf("long %v, want %v; %d wide lines, want 1", got, want, p.wide)
 	}
 	refs := references(p)
 	order := orderFiles(refs)
-	if back := countBack(order, refs); len(refs) != 3 || back != 1 { // a -> b -> a, b -> c
-		t.Errorf("%d of %d references go back in %v, want 1 of 3", back, len(refs), order)
+	if back := countBack(order, refs); len(refs) != 4 || back != 1 { // a -> b -> a, b -> c, e -> a
+		t.Errorf("%d of %d references go back in %v, want 1 of 4", back, len(refs), order)
 	}
 }

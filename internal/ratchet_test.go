@@ -17,15 +17,24 @@ import (
 // risen, the reason.
 const ratchetFile = "testdata/ratchet.txt"
 
-// Bounds of types and packages that ratchetFile does not list.
+// Bounds of what ratchetFile does not list.
 const (
-	maxMethods = 20 // of a type
-	maxBack    = 20 // percent of the references between the files of a package with more than smallFiles files
-	smallFiles = 8
+	maxMethods  = 20 // of a type
+	maxBack     = 20 // percent of the references between the files of a package with more than smallFiles files
+	smallFiles  = 8
+	maxFunction = 60  // lines
+	maxFile     = 400 // lines
+	maxColumns  = 140 // of a line, with tabs of four
 )
 
-// hard lists the kinds of values that may only fall. The others may rise with a reason.
-var hard = []string{"methods", "back"}
+// hard lists the kinds of values that may only fall, with the rule. The others may rise with a reason.
+var hard = map[string]string{
+	"methods":  fmt.Sprintf("a type has at most %d methods; find the second noun", maxMethods),
+	"back":     fmt.Sprintf("at most %d %% of the references between files of a package go back up", maxBack),
+	"function": fmt.Sprintf("a function has at most %d lines", maxFunction),
+	"file":     fmt.Sprintf("a file has at most %d lines", maxFile),
+	"wide":     fmt.Sprintf("a line has at most %d columns", maxColumns),
+}
 
 // recorded is one line of ratchetFile.
 type recorded struct {
@@ -69,10 +78,8 @@ func exceeded(before map[string]recorded, now map[string]int) (problems []string
 			problems = append(problems, fmt.Sprintf("%s is %d, recorded as %d: it may only fall", key, now[key], r.number))
 		case listed:
 			problems = append(problems, fmt.Sprintf("%s is %d, recorded as %d: make it smaller, or raise the number in %s and write the reason beside it", key, now[key], r.number, ratchetFile))
-		case strings.HasPrefix(key, "methods "):
-			problems = append(problems, fmt.Sprintf("%s is %d: a type has at most %d methods; find the second noun", key, now[key], maxMethods))
 		case isHard(key):
-			problems = append(problems, fmt.Sprintf("%s is %d: at most %d %% of the references between files of a package go back up", key, now[key], maxBack))
+			problems = append(problems, fmt.Sprintf("%s is %d: %s", key, now[key], hard[kind(key)]))
 		default:
 			problems = append(problems, fmt.Sprintf("%s is %d and not recorded: add it to %s with a reason", key, now[key], ratchetFile))
 		}
@@ -92,10 +99,12 @@ func lowered(before map[string]recorded, now map[string]int) map[string]recorded
 	return lower
 }
 
-func isHard(key string) bool {
-	kind, _, _ := strings.Cut(key, " ")
-	return slices.Contains(hard, kind)
+func kind(key string) string {
+	k, _, _ := strings.Cut(key, " ")
+	return k
 }
+
+func isHard(key string) bool { return hard[kind(key)] != "" }
 
 // TestRatchetFileOnlyGoesDown follows the file through the history of this checkout: no hard number
 // rises or appears, and each soft number that rises has a new reason.
@@ -110,6 +119,10 @@ func TestRatchetFileOnlyGoesDown(t *testing.T) {
 
 // risen returns a message for each value that rose from one version of the file to the next against the rules.
 func risen(before, after map[string]recorded) (problems []string) {
+	kinds := map[string]bool{} // that the program was measured by
+	for key := range before {
+		kinds[kind(key)] = true
+	}
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		was, listed := before[key]
 		is := after[key]
@@ -117,7 +130,7 @@ func risen(before, after map[string]recorded) (problems []string) {
 		case listed && is.number <= was.number:
 		case isHard(key) && listed:
 			problems = append(problems, fmt.Sprintf("%s rises from %d to %d: it may only fall", key, was.number, is.number))
-		case isHard(key) && movedFrom(key, before, after):
+		case isHard(key) && (!kinds[kind(key)] || movedFrom(key, before, after)):
 		case isHard(key):
 			problems = append(problems, fmt.Sprintf("%s is new: what was not listed stays within the bounds", key))
 		case is.reason == "" || is.reason == was.reason:
@@ -130,11 +143,11 @@ func risen(before, after map[string]recorded) (problems []string) {
 // movedFrom reports whether the package of a key had another path before: its number is not above that of
 // a key of the same package name that is gone.
 func movedFrom(key string, before, after map[string]recorded) bool {
-	kind, at, _ := strings.Cut(key, " ")
+	_, at, _ := strings.Cut(key, " ")
 	for was, r := range before {
-		wasKind, wasAt, _ := strings.Cut(was, " ")
+		_, wasAt, _ := strings.Cut(was, " ")
 		_, stays := after[was]
-		if wasKind == kind && path.Base(wasAt) == path.Base(at) && !stays && r.number >= after[key].number {
+		if kind(was) == kind(key) && path.Base(wasAt) == path.Base(at) && !stays && r.number >= after[key].number {
 			return true
 		}
 	}
@@ -171,6 +184,10 @@ func TestRatchetRules(t *testing.T) {
 	moved["methods b/a.T"] = recorded{31, ""}
 	if problems := risen(before, moved); len(problems) != 1 {
 		t.Errorf("a moved package with another method: %q", problems)
+	}
+	measured := map[string]recorded{"methods a.T": {30, ""}, "back a": {9, ""}, "lines all": {100, "tables"}, "count keys": {5, ""}, "file a/b.go": {500, ""}}
+	if problems := risen(before, measured); problems != nil {
+		t.Errorf("files are measured as well: %q", problems)
 	}
 	less := map[string]int{"methods a.T": 12, "lines all": 99}
 	want := map[string]recorded{"methods a.T": {12, ""}, "lines all": {99, "tables"}}
@@ -237,10 +254,13 @@ func formatRatchet(values map[string]recorded) []byte {
 #
 # methods  methods of a type with more than 20
 # back     references between the files of a package that go back up, in the best order found
+# function lines of a function with more than 60
+# file     lines of a file with more than 400
+# wide     lines of more than 140 columns
 # lines    lines of code, tests and comments not counted, of a tree of packages
 # count    direct dependencies, commands, keys of the configuration, words of docs/
 #
-# methods and back may only fall. lines and count rise in a commit that writes the reason here.
+# lines and count rise in a commit that writes the reason here. The others may only fall.
 `)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintln(b, strings.TrimSpace(fmt.Sprintf("%s %d %s", key, values[key].number, values[key].reason)))

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
 func statsCommand(env *cli.Env) *cobra.Command {
@@ -36,7 +37,11 @@ func runStats(ctx context.Context, env *cli.Env) error {
 	if env.JSON {
 		return env.WriteJSON(st)
 	}
-	row := func(name, format string, args ...any) { env.Printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) }
+	printStats(st, func(name, format string, args ...any) { env.Printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) })
+	return nil
+}
+
+func printStats(st mcpserver.Stats, row func(name, format string, args ...any)) {
 	row("workspace", "%s, %s", cli.Count(st.Workspace.FileCount, "file"), cli.Count(st.Workspace.Bytes, "byte"))
 	row("skills", "%d", st.Skills.Count)
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
@@ -77,5 +82,4 @@ func runStats(ctx context.Context, env *cli.Env) error {
 		verdict += "; code is restricted"
 	}
 	row("sandbox", "%s %s", st.Sandbox.Backend, verdict)
-	return nil
 }

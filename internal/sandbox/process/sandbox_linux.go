@@ -76,6 +76,11 @@ func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host
 		kernel := x.b.newKernelMemory(x.limits)
 		out.Usage.MemoryPeak = memoryOfAll(memoryOfEach(descendants(x.w.hostPID(), nil)), x.w.inherited.resident, &kernel, false).total()
 	}
+	return x.end(out, err, diskLimit, soft)
+}
+
+// end decides whether the worker may run again after an execution, and kills it otherwise. It completes the outcome.
+func (x *instance) end(out sandbox.Outcome, err error, diskLimit string, soft memoryUsage) (sandbox.Outcome, error) {
 	if diskLimit != "" {
 		x.dead = true
 		x.w.kill()

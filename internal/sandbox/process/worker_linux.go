@@ -196,16 +196,8 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(bindTimeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	_ = w.channel.SetDeadline(deadline)
-	if err := w.sendHeader(body, fds); err != nil {
-		return fmt.Errorf("binding a worker: %w: %s", err, w.readStderr())
-	}
-	if err := w.awaitLockdown(); err != nil {
-		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
+	if err := w.lockDown(ctx, body, fds); err != nil {
+		return err
 	}
 	if len(w.b.cfg.Preload) > 0 {
 		if err := checkLockdown(w.hostPID(), uid, h.RLimits, w.b.cfg.Disabled); err != nil {
@@ -213,11 +205,24 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 		}
 	}
 	w.b.groups.start(w.group)
-	if err := w.channel.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
 	w.conn = worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: l.ResultBytes})
 	return nil
+}
+
+// lockDown sends the header with descriptors and waits until the worker has locked itself down.
+func (w *process) lockDown(ctx context.Context, header []byte, fds []int) error {
+	deadline := time.Now().Add(bindTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	_ = w.channel.SetDeadline(deadline)
+	if err := w.sendHeader(header, fds); err != nil {
+		return fmt.Errorf("binding a worker: %w: %s", err, w.readStderr())
+	}
+	if err := w.awaitLockdown(); err != nil {
+		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
+	}
+	return w.channel.SetDeadline(time.Time{})
 }
 
 // sendHeader sends the header, which fits the buffer of the new socket, with descriptors.
