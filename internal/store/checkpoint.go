@@ -63,7 +63,9 @@ func (d *DB) checkpoint(ctx context.Context) error {
 	}
 	defer c.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout = 5000")
 	var busy, pages, moved int
-	err = c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+	err = emptyLog(ctx, d, func() error {
+		return c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+	})
 	if code(err) == sqlite3.SQLITE_BUSY || err == nil && busy != 0 && moved == pages {
 		return nil // everything was moved, or another connection runs a checkpoint
 	}

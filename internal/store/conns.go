@@ -38,6 +38,18 @@ func (c *conn) Close() error {
 	return errors.Join(append(errs, c.Conn.Close())...)
 }
 
+// writerLock is a semaphore of one. SQLite lets writers wait for each other too, but in sleeps of up to 100 ms.
+type writerLock chan struct{}
+
+func (w writerLock) lock(ctx context.Context) (release func(), err error) {
+	select {
+	case w <- struct{}{}:
+		return func() { <-w }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // kind is the kind of a transaction.
 type kind int
 

@@ -77,7 +77,8 @@ func TestLongDescriptorShortageIsReported(t *testing.T) {
 		defer release()
 		return exec(t.Context(), db, "INSERT INTO notes (text) VALUES ('never')")
 	})
-	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "too many open files") || !strings.Contains(fault.Hint(err), "ulimit -n") {
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "too many open files") ||
+		!strings.Contains(fault.Hint(err), "ulimit -n") {
 		t.Errorf("%v: %s; %s", err, fault.Message(err), fault.Hint(err))
 	}
 	release := exhaustDescriptors(t)

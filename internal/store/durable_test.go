@@ -78,7 +78,8 @@ func TestOpenRejectsDamagedLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = store.Open(t.Context(), path, []store.Migration{first})
-			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "write-ahead log of the database is damaged") || fault.Hint(err) == "" {
+			if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "write-ahead log of the database is damaged") ||
+				fault.Hint(err) == "" {
 				t.Errorf("Open: %v", err)
 			}
 			if after, err := os.ReadFile(path + "-wal"); err != nil || string(after) != string(before) {
@@ -219,7 +220,8 @@ func TestUpdateRejectsDeletedDatabase(t *testing.T) {
 			}
 			later := db.UpdateDeferredSync(t.Context(), func(*store.Tx) error { return nil })
 			for _, err := range []error{exec(t.Context(), db, "DELETE FROM notes"), later, db.Check(t.Context())} {
-				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "deleted or replaced") || fault.Hint(err) == "" {
+				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "deleted or replaced") ||
+					fault.Hint(err) == "" {
 					t.Errorf("%v", err)
 				}
 			}
@@ -229,7 +231,8 @@ func TestUpdateRejectsDeletedDatabase(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Open(t.Context(), path, []store.Migration{first}); fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "is missing") {
+	if _, err := store.Open(t.Context(), path, []store.Migration{first}); fault.KindOf(err) != fault.Internal ||
+		!strings.Contains(fault.Message(err), "is missing") {
 		t.Errorf("Open with the log only: %v", err)
 	}
 }
@@ -241,7 +244,8 @@ func TestCheckReportsDamageAndNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(t, path, first, second)
-	if err := db.Check(t.Context()); !strings.Contains(fault.Message(err), "has schema version 2, but this version of Sandpiper supports versions up to 1") {
+	if err := db.Check(t.Context()); !strings.Contains(fault.Message(err),
+		"has schema version 2, but this version of Sandpiper supports versions up to 1") {
 		t.Error(err)
 	}
 	path = filepath.Join(t.TempDir(), "t.db")

@@ -107,7 +107,8 @@ func lostFault(path string, have int64) error {
 		what = "changes after " + time.Unix(0, have).UTC().Format(time.DateTime) + " UTC are lost"
 	}
 	return proven(nil, "the write-ahead log of the database was deleted or cut: %s", what).
-		WithHint("put the -wal file back or restore the database from a backup; to continue with what is left, delete %s", filepath.Base(endPath(path)))
+		WithHint("put the -wal file back or restore the database from a backup; to continue with what is left, delete %s",
+			filepath.Base(endPath(path)))
 }
 
 // ender writes the file of a database. Errors are ignored: the file remains older than the database,
@@ -118,6 +119,18 @@ type ender struct {
 	mu     sync.Mutex
 	last   int64 // the last commit
 	synced int64 // the last commit that is on disk
+	// foreign is set by a commit that does not follow one of this process.
+	foreign bool
+}
+
+// followed reports whether commits until the one with a number, or some before the last one of this process, may be
+// those of other processes, since the last call.
+func (w *ender) followed(n int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	foreign := w.foreign || n != w.last
+	w.foreign, w.last = false, max(w.last, n)
+	return foreign
 }
 
 // committed returns the number of the last commit.

@@ -83,7 +83,8 @@ func TestOpenRejectsLostLog(t *testing.T) {
 			_, err := store.Open(t.Context(), path, []store.Migration{first})
 			copied := store.Snapshot(t.Context(), path, filepath.Join(t.TempDir(), "copy.db"))
 			for _, err := range []error{err, copied} {
-				if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "deleted or cut") || !strings.Contains(fault.Hint(err), "t.db.end") {
+				if fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "deleted or cut") ||
+					!strings.Contains(fault.Hint(err), "t.db.end") {
 					t.Errorf("%v; %s", err, fault.Hint(err))
 				}
 			}
@@ -124,13 +125,15 @@ func TestOpenAcceptsCheckpointedLog(t *testing.T) {
 		"closed by a program that does not know the end": func(t *testing.T, path string) {
 			end := contents(t, path)[".end"]
 			db := open(t, path, first)
-			if err := errors.Join(exec(t.Context(), db, "DELETE FROM notes WHERE n > 6"), db.Close(), os.WriteFile(path+".end", []byte(end), 0o600)); err != nil {
+			if err := errors.Join(exec(t.Context(), db, "DELETE FROM notes WHERE n > 6"), db.Close(),
+				os.WriteFile(path+".end", []byte(end), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"a copy of the database": func(t *testing.T, path string) {
 			to := filepath.Join(t.TempDir(), "copy.db")
-			if err := errors.Join(store.Snapshot(t.Context(), path, to), os.Rename(to, path)); err != nil { // Snapshot has closed the database
+			// Snapshot has closed the database
+			if err := errors.Join(store.Snapshot(t.Context(), path, to), os.Rename(to, path)); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -16,7 +16,8 @@ func TestFeatureTables(t *testing.T) {
 	feature := func(name string, tables ...string) store.Feature {
 		f := store.Feature{Name: name}
 		for i, table := range tables {
-			f.Migrations = append(f.Migrations, store.Migration{Number: i + 1, Name: table, SQL: "CREATE TABLE " + table + " (a TEXT); INSERT INTO " + table + " VALUES ('first')"})
+			f.Migrations = append(f.Migrations, store.Migration{Number: i + 1, Name: table,
+				SQL: "CREATE TABLE " + table + " (a TEXT); INSERT INTO " + table + " VALUES ('first')"})
 		}
 		return f
 	}
@@ -48,10 +49,12 @@ func TestFeatureTables(t *testing.T) {
 		}
 	}
 	_, err := count("b1", feature("b", "b1"))
-	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "schema version 2 of the feature b, but this version of Sandpiper supports versions up to 1") {
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err),
+		"schema version 2 of the feature b, but this version of Sandpiper supports versions up to 1") {
 		t.Error(err)
 	}
-	_, err = count("d", store.Feature{Name: "d", Migrations: []store.Migration{{Number: 1, Name: "wrong", SQL: "CREATE TABLE d (a TEXT); nonsense"}}})
+	_, err = count("d", store.Feature{Name: "d", Migrations: []store.Migration{{Number: 1, Name: "wrong",
+		SQL: "CREATE TABLE d (a TEXT); nonsense"}}})
 	if err == nil {
 		t.Error("a wrong migration was applied")
 	}

@@ -70,7 +70,8 @@ func applyMissing(ctx context.Context, tx *Tx, migrations []Migration, features 
 	if err := apply(ctx, tx, have, migrations, ""); err != nil {
 		return err
 	}
-	if _, err := tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations))); err != nil || len(features) == 0 {
+	if _, err := tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID,
+		len(migrations))); err != nil || len(features) == 0 {
 		return err
 	}
 	if _, err := tx.c.ExecContext(ctx, featureTable); err != nil {
@@ -161,7 +162,8 @@ const earlierID = 0x53504452
 // application id: its schema number has another meaning.
 func schemaOf(ctx context.Context, tx *Tx) (have int, err error) {
 	var application int
-	err = tx.QueryRowContext(ctx, "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").Scan(&application, &have)
+	err = tx.QueryRowContext(ctx, "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").
+		Scan(&application, &have)
 	if err == nil && application != applicationID && (application != 0 || have != 0) {
 		return 0, foreign(application, have)
 	}
@@ -198,7 +200,8 @@ func foreign(application, have int) error {
 		what = fmt.Sprintf("was created by a pre-release version of Sandpiper (schema %d)", have)
 	}
 	return fault.New(fault.Unavailable, "the database %s and cannot be opened", what).
-		WithHint("it cannot be converted: move the directory that contains it away to start with an empty database, or use another data directory")
+		WithHint("it cannot be converted: move the directory that contains it away to start with an empty database, or use another data " +
+			"directory")
 }
 
 func newerSchemaFault(have, known int, feature string) error {

@@ -67,7 +67,8 @@ func TestSnapshotRefusesMissingAndDamagedDatabases(t *testing.T) {
 	if _, err := os.Lstat(from); err == nil {
 		t.Error("it was created")
 	}
-	if err := os.WriteFile(from, []byte("no database, but a text that is longer than a header of one hundred bytes, and so it cannot be taken for a new file"), 0o600); err != nil {
+	if err := os.WriteFile(from, []byte("no database, but a text that is longer than a header of one hundred bytes, and so it cannot be "+
+		"taken for a new file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Snapshot(t.Context(), from, to); fault.KindOf(err) != fault.Internal {

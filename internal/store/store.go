@@ -45,7 +45,8 @@ type DB struct {
 	end         ender
 	checkpoints checkpointer
 	health      health
-	writer      chan struct{} // semaphore: one element while a write transaction runs
+	writer      writerLock // held while a write transaction runs
+	changes     atomic.Pointer[Changes]
 
 	used atomic.Int64 // when the last transaction ended; Unix nanoseconds
 }
@@ -77,7 +78,7 @@ func Open(ctx context.Context, path string, migrations []Migration, features ...
 		path:    path,
 		version: len(migrations),
 		health:  health{file: file},
-		writer:  make(chan struct{}, 1),
+		writer:  make(writerLock, 1),
 	}
 	db.log.path, db.log.checkpoint, db.log.end = path+"-wal", db.checkpointAll, &db.end
 	db.end.path = endPath(path)
@@ -146,6 +147,13 @@ func (d *DB) Compact(ctx context.Context) error {
 	defer d.release(c)
 	if _, err := c.ExecContext(ctx, "VACUUM"); err != nil {
 		return explain(err)
+	}
+	// The number tells other processes that pages have changed.
+	if err := d.Update(ctx, func(tx *Tx) error { tx.changed = true; return nil }); err != nil {
+		return err
+	}
+	if changes := d.changes.Load(); changes != nil {
+		changes.PutBack(nil)
 	}
 	return explain(c.truncateLog(ctx))
 }

@@ -19,7 +19,8 @@ import (
 )
 
 var (
-	first  = store.Migration{Number: 1, Name: "notes", SQL: "CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT; INSERT INTO notes VALUES (1, 'from migration 1')"}
+	first = store.Migration{Number: 1, Name: "notes", SQL: "CREATE TABLE notes (n INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT; " +
+		"INSERT INTO notes VALUES (1, 'from migration 1')"}
 	second = store.Migration{Number: 2, Name: "links", SQL: "CREATE TABLE links (note INTEGER NOT NULL REFERENCES notes (n)) STRICT"}
 )
 
@@ -121,9 +122,11 @@ func TestOpenRejectsNewerSchema(t *testing.T) {
 
 func TestOpenRejectsForeignDatabases(t *testing.T) {
 	for pragma, want := range map[string]string{
-		"PRAGMA application_id = 0":          "the database was created by a pre-release version of Sandpiper (schema 1) and cannot be opened",
-		"PRAGMA application_id = 1397769298": "the database was created by a pre-release version of Sandpiper (schema 1) and cannot be opened",
-		"PRAGMA application_id = 16":         "the database has SQLite application id 0x10 instead of 0x53504950 and cannot be opened",
+		"PRAGMA application_id = 0": "the database was created by a pre-release version of Sandpiper (schema 1) and cannot " +
+			"be opened",
+		"PRAGMA application_id = 1397769298": "the database was created by a pre-release version of Sandpiper (schema 1) and cannot " +
+			"be opened",
+		"PRAGMA application_id = 16": "the database has SQLite application id 0x10 instead of 0x53504950 and cannot be opened",
 	} {
 		path := filepath.Join(t.TempDir(), "t.db")
 		db := open(t, path, first)
@@ -131,7 +134,8 @@ func TestOpenRejectsForeignDatabases(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range []error{db.Check(t.Context()), reopen(t, path)} {
-			if fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Hint(err), "move the directory") {
+			if fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Hint(err),
+				"move the directory") {
 				t.Errorf("%v, want %q with a hint", err, want)
 			}
 		}
@@ -520,7 +524,8 @@ func TestCompactRemovesDeletedData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db, second := open(t, path, first), open(t, path, first)
 	for i := range 300 {
-		if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES (?)", fmt.Sprintf("sesame %d %s", i, strings.Repeat("x", i*20))); err != nil {
+		if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES (?)",
+			fmt.Sprintf("sesame %d %s", i, strings.Repeat("x", i*20))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,13 @@ func Trim(d *DB) error {
 	k.runs.Add(1)
 	k.mu.Unlock()
 	defer k.runs.Done()
-	err := d.closeIdle(0)
+	closeAll := func() error { return d.closeIdle(0) }
+	var err error
+	if c := d.changes.Load(); c != nil {
+		err = c.emptied(closeAll)
+	} else {
+		err = closeAll()
+	}
 	d.end.finish()
 	return explain(err)
 }

@@ -88,13 +88,11 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 		if err := d.checkFile(); err != nil {
 			return err
 		}
-		// SQLite would wait for the other write too, but in sleeps of up to 100 ms.
-		select {
-		case d.writer <- struct{}{}:
-			defer func() { <-d.writer }()
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		release, err := d.writer.lock(ctx)
+		if err != nil {
+			return err
 		}
+		defer release()
 	}
 	c, err := d.begin(ctx, k)
 	if err != nil {
@@ -146,15 +144,25 @@ func nextCommit(ctx context.Context, w *ender, c *conn) (n int64, err error) {
 	}
 	n = max(time.Now().UnixNano(), w.last+1)
 	tx := &Tx{c: c}
-	stored, err := tx.ExecContext(ctx, "UPDATE commits SET n = CASE WHEN n < ? THEN max(n + 1, ?) ELSE ? END", int64(maxCommit), n, n) // another process may have stored a larger one
-	if err != nil {
-		return 0, err
+	stored, err := tx.ExecContext(ctx, "UPDATE commits SET n = ? WHERE n = ?", n, w.last)
+	if rows, failed := countRows(stored, err); rows != 0 || failed != nil {
+		return n, failed
 	}
-	if rows, err := stored.RowsAffected(); rows != 0 || err != nil {
-		return n, err
+	w.foreign = true
+	// another process may have stored a larger one
+	stored, err = tx.ExecContext(ctx, "UPDATE commits SET n = CASE WHEN n < ? THEN max(n + 1, ?) ELSE ? END", int64(maxCommit), n, n)
+	if rows, failed := countRows(stored, err); rows != 0 || failed != nil {
+		return n, failed
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO commits VALUES (?)", n)
 	return n, err
+}
+
+func countRows(r sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
 
 // lastCommit returns the number of the last commit, and creates the table of it if it is missing.

@@ -30,7 +30,8 @@ func checkLog(path string) error {
 		}
 		if try == 5 {
 			return proven(nil, "the write-ahead log of the database is damaged before committed changes").
-				WithHint("restore the database and its -wal file from a backup, or keep only the readable part: sqlite3 tenant.db 'PRAGMA wal_checkpoint(TRUNCATE)' && rm -f tenant.db.end")
+				WithHint("restore the database and its -wal file from a backup, or keep only the readable part: sqlite3 tenant.db " +
+					"'PRAGMA wal_checkpoint(TRUNCATE)' && rm -f tenant.db.end")
 		}
 		<-time.After(20 * time.Millisecond)
 	}
