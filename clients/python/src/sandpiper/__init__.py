@@ -14,8 +14,6 @@ from ._client import Sandpiper
 from ._errors import (
     AccessDenied,
     BinaryNotFound,
-    ExecutionError,
-    ExecutionSuspended,
     RequestError,
     RequestTimeout,
     SandpiperError,
@@ -24,6 +22,8 @@ from ._errors import (
 )
 from ._results import (
     BackgroundStatus,
+    ExecutionError,
+    ExecutionSuspended,
     PlannedCall,
     Question,
     Result,

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ._results import Question, Result
-
 
 class SandpiperError(Exception):
     """The base of all exceptions of this package.
@@ -45,35 +40,3 @@ class UnsupportedError(SandpiperError):
 
 class RequestError(SandpiperError):
     """The server refused a request: its arguments, a quota, a name that does not exist."""
-
-
-class ExecutionError(SandpiperError):
-    """The code raised an exception, was refused, or reached a limit."""
-
-    def __init__(self, result: Result) -> None:
-        kind = f"{result.error_type}: " if result.error_type else ""
-        super().__init__(kind + (result.error or "the execution failed"), result.hint or "")
-        self.result = result
-
-
-class ExecutionSuspended(ExecutionError):
-    """The code waits for an answer or an approval of a person.
-
-    After an approval, or with the answer, resume(execution_id, answer) returns the result.
-    """
-
-    def __init__(self, result: Result) -> None:
-        super().__init__(result)
-        approvals = [q.approval_id for q in result.questions if q.approval_id]
-        self.message = "the code waits for a person: " + "\n".join(q.question for q in result.questions)
-        self.hint = f"resume({result.execution_id!r}, answer) with the person's answer"
-        if approvals:
-            self.hint = f"the person runs: sandpiper approvals approve {' '.join(approvals)} (or deny); then resume({result.execution_id!r})"
-
-    @property
-    def execution_id(self) -> str:
-        return self.result.execution_id
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        return self.result.questions

@@ -6,8 +6,6 @@ It is imported for values of the packages in show.PACKAGES only.
 import os
 import sys
 
-from . import show
-
 ROWS, COLUMNS = 20, 30  # of a table in an answer
 _CELL, _TABLE = 200, 6000  # characters
 _CSV_CELLS = 5_000_000  # more are stored in a faster format
@@ -26,14 +24,14 @@ def result(screen, value, name):
         return _without_artists(value)
     if table := Table.of(value):
         return table.described(name) if name else value
-    try:
-        return "[picture]" if screen.was_shown(value) or screen.show_picture(value) else value
-    except show.NoPicture as e:
-        if not name:
-            return value
-        os.makedirs(os.path.dirname(name), exist_ok=True)
-        value.write_html(name + ".html", include_plotlyjs="cdn") if hasattr(value, "write_html") else value.save(name + ".html")
-        return f"[{name}.html; {e}]"
+    return "[picture]" if screen.was_shown(value) or screen.show_picture(value) else value
+
+
+def page(value, name, reason):
+    """Store a chart that is no picture as a page, and return what describes it."""
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    value.write_html(name + ".html", include_plotlyjs="cdn") if hasattr(value, "write_html") else value.save(name + ".html")
+    return f"[{name}.html; {reason}]"
 
 
 def figures_of(value):

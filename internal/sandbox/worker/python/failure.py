@@ -135,7 +135,7 @@ def stack_text(exc):
     try:
         from . import stack
 
-        return stack.text(exc)
+        return stack.text(exc, visible_frames, LIBRARIES)
     except MemoryError:
         raise
     except Exception:

@@ -389,21 +389,20 @@ def _join_chunks(body):
     return b"".join(chunks)
 
 
-def wrap_httpx(module):
-    """Make the asynchronous transport of httpx send its requests in a thread."""
-    from . import unavailable
-
+def wrap_httpx(module, allowed):
+    """Make the asynchronous transport of httpx send its requests in a thread by what allowed returns, unless that is None."""
     send = module.AsyncHTTPTransport.handle_async_request
 
     async def handle_async_request(self, request):
-        if unavailable.servers is None:
+        servers = allowed()
+        if servers is None:
             return await send(self, request)
         import asyncio
 
         body = await request.aread()
         timeout = request.extensions.get("timeout", {}).get("read")
         try:
-            r = await unavailable.servers.in_thread(exchange, unavailable.servers, request.method, str(request.url), request.headers.multi_items(), body, timeout)
+            r = await servers.in_thread(exchange, servers, request.method, str(request.url), request.headers.multi_items(), body, timeout)
         except TimeoutError as e:
             raise module.ReadTimeout(str(e), request=request) from None
         except OSError as e:

@@ -54,7 +54,10 @@ class Screen:
             return value
         from . import display
 
-        return display.result(self, value, name)
+        try:
+            return display.result(self, value, name)
+        except NoPicture as e:
+            return display.page(value, name, e) if name else value
 
     def show(self, obj):
         """Show a figure, axes, a PIL image, the bytes or the file name of a picture, or a table."""

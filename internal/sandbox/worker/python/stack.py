@@ -9,8 +9,6 @@ from collections import deque
 from itertools import islice
 
 from . import later
-from .failure import LIBRARIES, visible_frames
-
 
 class _Plain:
     """The section for tracebacks of a theme without colors."""
@@ -42,10 +40,10 @@ _CHARS = 8_000
 _FRAMES = 40  # shown from each end of a stack
 
 
-def text(exc):
-    """Return the traceback of exc."""
+def text(exc, visible, libraries):
+    """Return the traceback of exc: the entries that visible yields, without the libraries' directories in their names."""
     shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
-    _fill(shown, exc)
+    _fill(shown, exc, lambda tb: _frames(visible(tb), libraries))
     return _cut_middle("".join(shown.format()), _CHARS)
 
 
@@ -63,12 +61,12 @@ class _Stack(traceback.StackSummary):
         return super().format_frame_summary(frame, **options)
 
 
-def _fill(shown, exc):
+def _fill(shown, exc, frames):
     """Set the visible stack of each exception to show."""
     todo = [(shown, exc)]
     while todo:
         shown, exc = todo.pop()
-        shown.stack = _Stack(_frames(exc.__traceback__))
+        shown.stack = _Stack(frames(exc.__traceback__))
         if shown.__cause__ is not None:
             todo.append((shown.__cause__, exc.__cause__))
         if shown.__context__ is not None:
@@ -77,22 +75,22 @@ def _fill(shown, exc):
             todo += zip(shown.exceptions, exc.exceptions)
 
 
-def _frames(tb):
-    """Return the first and the last visible frames of tb."""
+def _frames(visible, libraries):
+    """Return the first and the last entries."""
     first, last, n = [], deque(maxlen=_FRAMES), 0
-    for frame in visible_frames(tb):
+    for frame in visible:
         n += 1
         if n <= _FRAMES:
             first.append(frame)
         else:
             last.append(frame)
-    frames = [_summary(t) for t in first]
+    frames = [_summary(t, libraries) for t in first]
     if n > 2 * _FRAMES:
         frames.append(traceback.FrameSummary(f"… {n - 2 * _FRAMES} more calls …", 0, "", line=""))
-    return frames + [_summary(t) for t in last]
+    return frames + [_summary(t, libraries) for t in last]
 
 
-def _summary(tb):
+def _summary(tb, libraries):
     code = tb.tb_frame.f_code
     line, end_line, column, end_column = next(islice(code.co_positions(), tb.tb_lasti // 2, None), (None,) * 4)
     name = code.co_filename
@@ -101,7 +99,7 @@ def _summary(tb):
         end_lineno=end_line, colno=column, end_colno=end_column,
     )
     summary.line  # read and cached now, under the name that linecache knows
-    for library in LIBRARIES:
+    for library in libraries:
         if name.startswith(library):
             summary.filename = name[len(library) :]
     return summary

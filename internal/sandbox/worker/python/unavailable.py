@@ -62,7 +62,7 @@ def wrap_httpx(transports):
     """Make the asynchronous transport of httpx work if HTTP requests are allowed."""
     from . import network
 
-    network.wrap_httpx(transports)
+    network.wrap_httpx(transports, lambda: servers)
 
 
 def _wrap_init(socket):
