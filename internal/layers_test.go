@@ -55,6 +55,8 @@ var reserved = []struct {
 		"telemetry defines every metric"},
 	{"modernc.org/sqlite", []string{"store", "examples/servers/database"},
 		"every database is opened with the same settings and migrations"},
+	{"github.com/minio/minio-go", []string{"store/blob"},
+		"objects are created once, and the outcome of each create is known or said to be unknown"},
 }
 
 func TestImports(t *testing.T) {

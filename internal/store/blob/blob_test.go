@@ -17,6 +17,11 @@ func TestOpenRefusesURLs(t *testing.T) {
 		"file://secret:secret@host/%zz":     "the URL of the bucket cannot be read",
 		"file://relative/dir":               "bucket file://relative/dir: it must be file:// and an absolute path",
 		"file:///tmp?secret=secret":         `bucket file:///tmp has the unknown parameter "secret"`,
+		"s3://user:secret@bucket":           "the URL of bucket s3://bucket has credentials",
+		"s3://bucket?endpoint=secret":       "bucket s3://bucket: its endpoint must be a URL",
+		"s3://bucket?path_style=yes":        `bucket s3://bucket: path_style is "yes"; use true or false`,
+		"s3://bucket/../x":                  "bucket s3://bucket/../x: its prefix is no valid key",
+		"s3://bucket--usw2-az1--x-s3":       "bucket s3://bucket--usw2-az1--x-s3: directory buckets of S3 Express list without order",
 		"file:///dev/null":                  "bucket file:///dev/null: it is not a directory",
 	} {
 		_, err := blob.Open(t.Context(), url)

@@ -13,19 +13,25 @@ import (
 type scheme struct {
 	name       string
 	parameters []string // of the query; nil means all
+	login      bool     // the URL may have a user and a password
 	// open returns the driver, and the prefix of keys that the URL has.
 	open func(ctx context.Context, n name, u *url.URL) (d driver, prefix string, err error)
 }
 
 // drivers lists the kinds of buckets.
 var drivers = []scheme{
-	{"file", []string{}, openDirectory},
+	{"file", []string{}, false, openDirectory},
+	{"s3", []string{"endpoint", "region", "path_style"}, false, openS3},
 }
 
 // Open returns the bucket at a URL. It need not exist, unless it is a directory; the first operation tells. A
 // parameter of the URL that is not listed here is an error.
 //
 //	file:///DIR
+//	s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&path_style=true
+//
+// The prefix and all parameters are optional. Credentials come from the environment, as in the tools of each cloud: for S3
+// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile AWS_PROFILE of the usual files, or the role of the machine.
 //
 // Errors have the URL without user, password and parameters.
 func Open(ctx context.Context, rawURL string) (Bucket, error) {
@@ -46,12 +52,16 @@ func Open(ctx context.Context, rawURL string) (Bucket, error) {
 			}
 		}
 	}
+	if u.User != nil && !drivers[i].login {
+		return nil, fault.New(fault.Invalid, "the URL of bucket %s has credentials; they come from the environment", n)
+	}
 	d, prefix, err := drivers[i].open(ctx, n, u)
 	if err != nil {
 		return nil, err
 	}
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		if err := checkKey(prefix); err != nil {
+			d.close()
 			return nil, n.invalid(err, "its prefix is no valid key: %s", keyRule)
 		}
 		prefix += "/"
