@@ -22,6 +22,8 @@ type scheme struct {
 var drivers = []scheme{
 	{"file", []string{}, false, openDirectory},
 	{"s3", []string{"endpoint", "region", "path_style"}, false, openS3},
+	{"postgres", nil, true, openPostgres},
+	{"postgresql", nil, true, openPostgres},
 }
 
 // Open returns the bucket at a URL. It need not exist, unless it is a directory; the first operation tells. A
@@ -29,9 +31,13 @@ var drivers = []scheme{
 //
 //	file:///DIR
 //	s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&path_style=true
+//	postgres://USER:PASSWORD@HOST:PORT/DATABASE?table=NAME&prefix=PREFIX
 //
-// The prefix and all parameters are optional. Credentials come from the environment, as in the tools of each cloud: for S3
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile AWS_PROFILE of the usual files, or the role of the machine.
+// The prefix and all parameters are optional. Open creates the tables NAME and NAME_parts; without a name, they are
+// sandpiper_objects and sandpiper_objects_parts. Other parameters of postgres are those of its libraries, such as sslmode.
+//
+// Credentials come from the environment, as in the tools of each cloud: for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+// the profile AWS_PROFILE of the usual files, or the role of the machine.
 //
 // Errors have the URL without user, password and parameters.
 func Open(ctx context.Context, rawURL string) (Bucket, error) {

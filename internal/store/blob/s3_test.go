@@ -68,7 +68,12 @@ func TestPrefixes(t *testing.T) {
 			}
 		}
 	}
-	for prefix, want := range map[string][]string{"/a/b": {"key"}, "/a/bc": {"key"}, "/a": {"b/key", "bc/key"}, "": {"a/b/key", "a/bc/key", "key"}} {
+	for prefix, want := range map[string][]string{
+		"/a/b":  {"key"},
+		"/a/bc": {"key"},
+		"/a":    {"b/key", "bc/key"},
+		"":      {"a/b/key", "a/bc/key", "key"},
+	} {
 		var got []string
 		for o, err := range open(t, url(prefix)).List(t.Context(), "", "") {
 			if err != nil {

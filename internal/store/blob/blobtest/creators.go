@@ -155,16 +155,19 @@ func killedCreator(t *testing.T, url string, size int, after time.Duration) []st
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-first:
+	case err := <-ended:
+		t.Fatalf("the creator ended by itself: %v %s", err, stderr.String())
 	case <-time.After(time.Minute):
 		t.Error("the creator has created nothing within a minute")
 	}
 	time.Sleep(after)
 	_ = cmd.Process.Kill()
-	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.Exited() {
-		t.Fatalf("the creator ended by itself: %v %s", err, stderr.String())
+	if exit := (*exec.ExitError)(nil); !errors.As(<-ended, &exit) || exit.Exited() {
+		t.Fatalf("the creator ended by itself: %s", stderr.String())
 	}
 	text := out.String()
 	return strings.Fields(text[:strings.LastIndex(text, "\n")+1])

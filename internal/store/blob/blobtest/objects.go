@@ -49,7 +49,8 @@ func testList(t *testing.T, setup Setup) {
 	}
 	slices.Sort(want)
 	for _, c := range []struct{ prefix, after string }{
-		{"", ""}, {"log/", ""}, {"log/a", ""}, {"log/0000", ""}, {"log", "log/a"}, {"log/", want[len(want)/2]}, {"", want[len(want)-99]}, {"", want[len(want)-1]},
+		{"", ""}, {"log/", ""}, {"log/a", ""}, {"log/0000", ""}, {"log", "log/a"},
+		{"log/", want[len(want)/2]}, {"", want[len(want)-99]}, {"", want[len(want)-1]},
 		{"log/", "log-"}, {"log-", "log/"}, {"none", ""}, {want[7], ""}, {"log/0", "log/00001x"},
 	} {
 		var expected []string

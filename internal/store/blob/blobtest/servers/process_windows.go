@@ -1,6 +1,11 @@
 package servers
 
-import "os/exec"
+import (
+	"os/exec"
+	"testing"
+)
+
+func asOrdinaryUser(_ testing.TB, cmd *exec.Cmd, dir string) { cmd.Dir = dir }
 
 func prepare(*exec.Cmd) {}
 

@@ -95,6 +95,20 @@ func start(t testing.TB, address string, cmd *exec.Cmd) {
 	}
 }
 
+// wait calls try until it succeeds, for a minute at most.
+func wait(t testing.TB, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // output keeps the end of what a server prints.
 type output struct {
 	mu sync.Mutex
