@@ -55,6 +55,10 @@ var reserved = []struct {
 		"telemetry defines every metric"},
 	{"modernc.org/sqlite", []string{"store", "examples/servers/database"},
 		"every database is opened with the same settings and migrations"},
+	{"github.com/jackc/pgx", []string{"store/blob"},
+		"PostgreSQL holds objects only; tables of a tenant are in SQLite"},
+	{"github.com/minio/minio-go", []string{"store/blob"},
+		"objects are created once, and the outcome of each create is known or said to be unknown"},
 }
 
 func TestImports(t *testing.T) {

@@ -112,7 +112,9 @@ func (q *Queue) foldIn(ctx context.Context, tx *store.Tx) (files []readFile, err
 		}
 		if err == nil && r.last > stored[writer].in(file) {
 			stored[writer] = position{file, r.last, time.Now()}
-			_, err = tx.ExecContext(ctx, "INSERT INTO "+q.cfg.Table+" (writer, file, frame, stored) VALUES (?, ?, ?, ?) ON CONFLICT (writer) DO UPDATE SET file = excluded.file, frame = excluded.frame, stored = excluded.stored",
+			_, err = tx.ExecContext(ctx, "INSERT INTO "+q.cfg.Table+
+				" (writer, file, frame, stored) VALUES (?, ?, ?, ?) ON CONFLICT (writer) DO UPDATE SET file = excluded.file, frame = "+
+				"excluded.frame, stored = excluded.stored",
 				writer, file, r.last, time.Now().UnixMilli())
 		}
 		if err != nil {
@@ -230,7 +232,8 @@ func (q *Queue) finish(r readFile, stored bool) {
 	}
 	if stored && r.damaged != nil {
 		kept := filePath(q.cfg.DB, "damaged-"+q.cfg.Kind, r.name)
-		q.cfg.Log.Error("what a process that has ended has recorded last is lost", "kept", kept, "error", errors.Join(r.damaged, os.Rename(q.path(r.name), kept)))
+		q.cfg.Log.Error("what a process that has ended has recorded last is lost", "kept", kept, "error",
+			errors.Join(r.damaged, os.Rename(q.path(r.name), kept)))
 		stored = false
 	}
 	_ = r.remove(stored) // the next transaction tries again

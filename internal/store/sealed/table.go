@@ -103,15 +103,18 @@ func (t *Table) Put(ctx context.Context, tx *store.Tx, name string, text []byte)
 	}
 	if t.Number > 0 {
 		var number, bytes int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(size), 0) FROM sealed WHERE kind = ? AND name <> ?", t.Kind, name).Scan(&number, &bytes); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(size), 0) FROM sealed WHERE kind = ? AND name <> ?", t.Kind, name).
+			Scan(&number, &bytes); err != nil {
 			return 0, err
 		}
 		if number >= t.Number || bytes+len(text) > t.Bytes {
-			return 0, fault.New(fault.Exhausted, "%s %q cannot be saved: %d others have %d bytes; at most %d and %d bytes are allowed", t.Noun, name, number, bytes, t.Number, t.Bytes).
+			return 0, fault.New(fault.Exhausted, "%s %q cannot be saved: %d others have %d bytes; at most %d and %d bytes are allowed",
+				t.Noun, name, number, bytes, t.Number, t.Bytes).
 				WithHint("%s", t.Hints.Full)
 		}
 	}
-	err = tx.QueryRowContext(ctx, "INSERT INTO sealed_versions (kind, version) VALUES (?, 1) ON CONFLICT (kind) DO UPDATE SET version = version + 1 RETURNING version", t.Kind).Scan(&version)
+	err = tx.QueryRowContext(ctx, "INSERT INTO sealed_versions (kind, version) VALUES (?, 1) ON CONFLICT (kind) DO UPDATE SET version = "+
+		"version + 1 RETURNING version", t.Kind).Scan(&version)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO sealed (kind, name, version, updated, size, body) VALUES (?, ?, ?, ?, ?, ?)",
 			t.Kind, name, version, t.now().UnixMilli(), len(text), t.Cipher.Seal(Bodies, text, t.Kind, name))
@@ -194,7 +197,8 @@ func (t *Table) All(ctx context.Context, tx *store.Tx) ([]Body, error) {
 
 // read returns the bodies that meet a condition; with the column "NULL" instead of "body", without texts.
 func (t *Table) read(ctx context.Context, tx *store.Tx, column, condition string, args ...any) (all []Body, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT name, version, updated, size, "+column+" FROM sealed WHERE kind = ? AND updated >= ?"+condition+" ORDER BY name",
+	rows, err := tx.QueryContext(ctx, "SELECT name, version, updated, size, "+column+" FROM sealed WHERE kind = ? AND updated >= ?"+
+		condition+" ORDER BY name",
 		append([]any{t.Kind, t.oldest()}, args...)...)
 	if err != nil {
 		return nil, err
@@ -212,7 +216,8 @@ func (t *Table) read(ctx context.Context, tx *store.Tx, column, condition string
 			b.Text, err = t.Cipher.Open(Bodies, encrypted, t.Kind, b.Name)
 		}
 		if err != nil {
-			b.Damaged = fault.Wrap(fault.Internal, err, "%s %q is damaged or was encrypted with another key", t.Noun, b.Name).WithHint("%s", t.Hints.Damaged)
+			b.Damaged = fault.Wrap(fault.Internal, err, "%s %q is damaged or was encrypted with another key", t.Noun, b.Name).
+				WithHint("%s", t.Hints.Damaged)
 		}
 		all = append(all, b)
 	}

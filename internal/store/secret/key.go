@@ -131,7 +131,8 @@ func (k KeyFile) ReadMatching(want string) ([]byte, error) {
 // checkFingerprint fails if the key does not have the fingerprint want.
 func checkFingerprint(key []byte, want string) error {
 	if have := Fingerprint(key); have != want {
-		return fault.New(fault.Unavailable, "the master key with fingerprint %.16s is needed, and the one in the key file has %s", want, have).
+		return fault.New(fault.Unavailable, "the master key with fingerprint %.16s is needed, and the one in the key file has %s", want,
+			have).
 			WithHint("restore the right key; no data is lost, and no other key is accepted")
 	}
 	return nil
@@ -150,7 +151,8 @@ func unreadableKey(err error, fingerprint string) error {
 	if fault.Inconclusive(err) {
 		return f.WithHint("try again, and check the disk of the data directory")
 	}
-	return f.WithHint("restore the key file: %d bytes, readable by the user that runs Sandpiper; no data is lost, and no other key is accepted", keySize)
+	return f.WithHint("restore the key file: %d bytes, readable by the user that runs Sandpiper; no data is lost, and no other key is "+
+		"accepted", keySize)
 }
 
 // pin creates a missing key and writes its fingerprint, unless another process has.

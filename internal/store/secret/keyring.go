@@ -48,7 +48,8 @@ func (k *keyring) get(ctx context.Context, at string) (string, error) {
 	case <-l.done:
 		return l.value, explain(l.err, at)
 	case <-ctx.Done():
-		return "", fault.Wrap(fault.Unavailable, context.Cause(ctx), "the keyring did not answer the lookup of %s; it may be locked and waiting for its password", at).
+		return "", fault.Wrap(fault.Unavailable, context.Cause(ctx),
+			"the keyring did not answer the lookup of %s; it may be locked and waiting for its password", at).
 			WithHint("unlock the keyring and try again")
 	}
 }
@@ -104,7 +105,8 @@ func explain(err error, at string) error {
 	case errors.Is(err, lib.ErrNotFound):
 		return fault.Wrap(fault.Invalid, err, "the keyring contains no secret %s", at).WithHint("%s", storeHint(at))
 	case errors.Is(err, errNoKeyring) || errors.Is(err, lib.ErrUnsupportedPlatform):
-		return fault.Wrap(fault.Unavailable, err, "the secret %s cannot be looked up: this system has no keyring", at).WithHint(noKeyringHint)
+		return fault.Wrap(fault.Unavailable, err, "the secret %s cannot be looked up: this system has no keyring", at).
+			WithHint(noKeyringHint)
 	}
 	return fault.Wrap(fault.Unavailable, err, "the keyring refused the lookup of %s", at).
 		WithHint("it may be locked or not set up yet: unlock it and try again")

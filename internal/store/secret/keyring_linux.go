@@ -10,7 +10,8 @@ import (
 // service is the D-Bus name of a Secret Service.
 const service = "org.freedesktop.secrets"
 
-const noKeyringHint = "start a Secret Service such as GNOME Keyring on the session bus (DBUS_SESSION_BUS_ADDRESS), or use ${NAME} or ${file:PATH}"
+const noKeyringHint = "start a Secret Service such as GNOME Keyring on the session bus (DBUS_SESSION_BUS_ADDRESS), or use ${NAME} or " +
+	"${file:PATH}"
 
 // storeHint returns the command that stores a secret.
 func storeHint(at string) string {

@@ -25,7 +25,8 @@ var Local = ID{"local"}
 const maxLength = 128
 
 // rule describes valid uids, for error messages.
-const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least one letter or digit, and combining marks only after a letter"
+const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least one letter or digit, and combining marks only after " +
+	"a letter"
 
 // reserved are the names of devices on Windows, where a directory cannot have them.
 var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])$`)

@@ -1,0 +1,12 @@
+package servers
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func asOrdinaryUser(_ testing.TB, cmd *exec.Cmd, dir string) { cmd.Dir = dir }
+
+func prepare(*exec.Cmd) {}
+
+func stop(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
