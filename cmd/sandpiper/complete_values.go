@@ -28,7 +28,6 @@ var argumentValues = map[string][]cli.Values{
 	"approvals deny":    {cli.Named(approval.OpenQuery)},
 	"approvals revoke":  {cli.Named(grant.Query)},
 	"approvals show":    {cli.Named(approval.NameQuery)},
-	"backup":            {cli.LocalFiles},
 	"exec":              {cli.LocalFiles},
 	"executions answer": {cli.Named(journal.ActiveBackgroundQuery)},
 	"executions cancel": {cli.Named(journal.ActiveBackgroundQuery)},
@@ -47,7 +46,6 @@ var argumentValues = map[string][]cli.Values{
 	"pii disallow":      {cli.Named(vault.ExceptionQuery)},
 	"pii scan":          {cli.LocalFiles},
 	"policy check":      {toolNames},
-	"restore":           {cli.LocalFiles},
 	"servers add":       {nil, cli.LocalFiles},
 	"servers disable":   {enabledServers},
 	"servers enable":    {disabledServers},
@@ -60,16 +58,14 @@ var argumentValues = map[string][]cli.Values{
 	"skills load":       {cli.Named(skill.NameQuery)},
 	"skills save":       {cli.Named(skill.NameQuery), cli.LocalFiles},
 	"skills test":       {cli.Named(skill.NameQuery)},
-	"tenant activate":   {tenantNames},
-	"tenant delete":     {tenantNames},
-	"tenant export":     {tenantNames},
-	"tenant import":     {cli.LocalFiles},
-	"tenant key list":   {tenantNames},
-	"tenant key new":    {tenantNames},
-	"tenant quota":      {tenantNames},
-	"tenant show":       {tenantNames},
-	"tenant suspend":    {tenantNames},
-	"tenant tier":       {tenantNames, tierNames},
+	"tenant activate":   {cli.TenantNames},
+	"tenant delete":     {cli.TenantNames},
+	"tenant key list":   {cli.TenantNames},
+	"tenant key new":    {cli.TenantNames},
+	"tenant quota":      {cli.TenantNames},
+	"tenant show":       {cli.TenantNames},
+	"tenant suspend":    {cli.TenantNames},
+	"tenant tier":       {cli.TenantNames, tierNames},
 	"tools accept":      {serverNames, toolsOfServer},
 	"tools call":        {toolNames},
 	"tools get":         {toolNames},
@@ -87,7 +83,7 @@ func flagValues(f *pflag.Flag) cli.Values {
 	}
 	switch f.Name {
 	case "tenant":
-		return tenantNames
+		return cli.TenantNames
 	case "session":
 		return cli.Named(session.NameQuery)
 	case "tier":
@@ -110,16 +106,6 @@ func flagValues(f *pflag.Flag) cli.Values {
 		return cli.LocalDirs
 	}
 	return nil
-}
-
-func tenantNames(r cli.Request) ([]cobra.Completion, error) {
-	all, err := home.TenantNames(r.Cfg.DataDir)
-	for _, t := range r.Cfg.HTTP.Tokens {
-		all = append(all, t.Tenant.String())
-	}
-	all = append(all, r.Cfg.Tenants.Named()...)
-	slices.Sort(all)
-	return slices.Compact(all), err
 }
 
 func tierNames(r cli.Request) ([]cobra.Completion, error) {

@@ -36,7 +36,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(backupCommand(env), packagesCommand(env), restoreCommand(env), statsCommand(env), versionCommand(env))
+	root.AddCommand(packagesCommand(env), statsCommand(env), versionCommand(env))
 	for _, f := range features {
 		if f.Commands != nil {
 			addFeature(root, f.Commands(env))

@@ -39,8 +39,6 @@ func tenantCommand(env *cli.Env) *cobra.Command {
 			},
 		},
 		deleteCommand(env),
-		tenantExportCommand(env),
-		tenantImportCommand(env),
 		tierCommand(env),
 		quotaCommand(env),
 		cleanCommand(env),

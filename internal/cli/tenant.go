@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -117,4 +118,15 @@ func CloseDaemon(env *Env, d *daemon.Daemon) {
 	if err := d.Close(); err != nil {
 		env.Warn(fault.Sentence(err))
 	}
+}
+
+// TenantNames are the ids of tenants that have data, a token or settings.
+func TenantNames(r Request) ([]cobra.Completion, error) {
+	all, err := home.TenantNames(r.Cfg.DataDir)
+	for _, t := range r.Cfg.HTTP.Tokens {
+		all = append(all, t.Tenant.String())
+	}
+	all = append(all, r.Cfg.Tenants.Named()...)
+	slices.Sort(all)
+	return slices.Compact(all), err
 }

@@ -79,7 +79,6 @@ type Daemon struct {
 	// Background runs background executions, once the daemon is prepared.
 	Background *background.Scheduler
 	Tiers      *Tiers
-	Backups    *Backups
 	HTTP       HTTP
 	tools                    // upstream servers, and calls of their tools
 	Privacy    *redact.Rules // redacts what leaves the daemon, by the configuration in force
@@ -167,7 +166,7 @@ func (d builder) build() (err error) {
 	d.data.decided = notifier(d).notifyOf
 	d.closing.add(d.closeDataAndBackend)
 	d.Tenants = d.data.homes
-	d.Tiers, d.Backups = &Tiers{d.now, d.Tenants}, &Backups{d.data}
+	d.Tiers = &Tiers{d.now, d.Tenants}
 	d.data.importSkills(d.cfg.Tenant)
 	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
 	if d.cfg.Warm {

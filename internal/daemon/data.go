@@ -60,7 +60,7 @@ func (d *data) open() (err error) {
 	}
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
-		Features:       homeFeatures(cfg.Features),
+		Features:       HomeFeatures(cfg.Features),
 		Root:           cfg.DataDir,
 		FirstUID:       process.FirstUID,
 		UIDs:           uids,

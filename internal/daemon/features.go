@@ -324,7 +324,8 @@ func Sections(features []Feature) (all []config.Section) {
 	return all
 }
 
-func homeFeatures(features []Feature) (all []home.Feature) {
+// HomeFeatures returns what features have of each tenant.
+func HomeFeatures(features []Feature) (all []home.Feature) {
 	for _, f := range features {
 		if f.Home.Name != "" {
 			all = append(all, f.Home)

@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/backup"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
@@ -22,6 +23,7 @@ import (
 // Features returns all features, in the order of their names.
 func Features() []feature.Feature {
 	return []feature.Feature{
+		backup.Feature(),
 		bench.Feature(),
 		embedding.Feature(),
 		form.Feature(),

@@ -1,4 +1,4 @@
-package daemon
+package backup
 
 import (
 	"archive/tar"
@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
 // A backup is a tar archive, whose first entry is the manifest and whose others have paths in a data
@@ -73,15 +72,15 @@ func (b *backupWriter) finish() error {
 	return errors.Join(err, b.out.Flush())
 }
 
-// BackupFile is a file of Backup, which may be encrypted as a whole in the format of age.
-type BackupFile struct {
+// File is a file of Write, which may be encrypted as a whole in the format of age.
+type File struct {
 	Path string
 	// Decrypt returns the content of an encrypted file; required for those.
 	Decrypt func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error)
 }
 
-// backupFile is a backup that is read.
-type backupFile struct {
+// openFile is a backup that is read.
+type openFile struct {
 	file    *os.File
 	content io.ReaderAt // of the file, decrypted
 	size    int64       // of the archive
@@ -89,12 +88,12 @@ type backupFile struct {
 }
 
 // openBackup opens a file and reads its manifest. The rest is not verified yet.
-func openBackup(from BackupFile) (*backupFile, error) {
+func openBackup(from File) (*openFile, error) {
 	f, err := os.OpenFile(from.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "open the backup: %v", err)
 	}
-	b := &backupFile{file: f}
+	b := &openFile{file: f}
 	if err = b.decrypt(from); err == nil {
 		err = b.readManifest()
 	}
@@ -108,7 +107,7 @@ func openBackup(from BackupFile) (*backupFile, error) {
 const ageMark = "age-encryption.org/"
 
 // decrypt sets content and size.
-func (b *backupFile) decrypt(from BackupFile) error {
+func (b *openFile) decrypt(from File) error {
 	fi, err := b.file.Stat()
 	if err != nil {
 		return err
@@ -129,9 +128,9 @@ func (b *backupFile) decrypt(from BackupFile) error {
 	return nil
 }
 
-func (b *backupFile) close() error { return b.file.Close() }
+func (b *openFile) close() error { return b.file.Close() }
 
-func (b *backupFile) readManifest() error {
+func (b *openFile) readManifest() error {
 	foreign := func(err error) error {
 		return fault.Wrap(fault.Invalid, err, "%s is not a file of sandpiper backup; nothing was changed", b.file.Name()).
 			WithHint("files of tenant export are imported with `sandpiper tenant import`")
@@ -149,14 +148,15 @@ func (b *backupFile) readManifest() error {
 		return foreign(err)
 	}
 	if b.Format > backupFormat {
-		return fault.New(fault.Unavailable, "the backup has format %d, this Sandpiper knows formats up to %d; nothing was changed", b.Format, backupFormat).
+		return fault.New(fault.Unavailable, "the backup has format %d, this Sandpiper knows formats up to %d; nothing was changed",
+			b.Format, backupFormat).
 			WithHint("Sandpiper %s wrote it: update this one", b.Version)
 	}
 	return nil
 }
 
 // verify reads the whole file. It fails if that is truncated or altered.
-func (b *backupFile) verify(ctx context.Context, key []byte) error {
+func (b *openFile) verify(ctx context.Context, key []byte) error {
 	damaged := fault.New(fault.Invalid, "%s is truncated, or was changed after sandpiper backup wrote it; nothing was changed", b.file.Name()).
 		WithHint("restore another backup")
 	if b.size <= 0 {
@@ -177,7 +177,7 @@ func (b *backupFile) verify(ctx context.Context, key []byte) error {
 }
 
 // readError returns damaged for an encrypted file that cannot be decrypted, else err.
-func (b *backupFile) readError(ctx context.Context, err, damaged error) error {
+func (b *openFile) readError(ctx context.Context, err, damaged error) error {
 	if _, plain := b.content.(*os.File); plain || ctx.Err() != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (b *backupFile) readError(ctx context.Context, err, damaged error) error {
 }
 
 // entries calls add for each entry after the manifest.
-func (b *backupFile) entries(ctx context.Context, add func(*tar.Header, io.Reader) error) error {
+func (b *openFile) entries(ctx context.Context, add func(*tar.Header, io.Reader) error) error {
 	tr := tar.NewReader(bufio.NewReaderSize(contextReader{ctx, io.NewSectionReader(b.content, 0, b.size)}, 1<<20))
 	if _, err := tr.Next(); err != nil {
 		return err
@@ -216,13 +216,4 @@ func (c contextReader) Read(p []byte) (int, error) {
 		return 0, context.Cause(c.ctx)
 	}
 	return c.Reader.Read(p)
-}
-
-// fingerprint identifies the master key.
-func (d dataDir) fingerprint() (string, error) {
-	key, err := d.key().ReadPinned()
-	if err != nil {
-		return "", err
-	}
-	return secret.Fingerprint(key), nil
 }

@@ -1,4 +1,4 @@
-package daemon
+package backup
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 // Each file and directory of the documented data directory is either part of a backup or not: a new
 // one must be decided here.
 func TestBackupKnowsTheDataDirectory(t *testing.T) {
-	b, err := os.ReadFile("../../docs/architecture.md")
+	b, err := os.ReadFile("../../../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

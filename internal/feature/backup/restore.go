@@ -1,4 +1,4 @@
-package daemon
+package backup
 
 import (
 	"archive/tar"
@@ -28,7 +28,7 @@ type Restored struct {
 
 // Restore creates the data directory dir from a backup. The directory must be empty except for the
 // master key; keyFile is a file with the key that is to be copied there, "" if it is there.
-func Restore(ctx context.Context, dir string, features []Feature, file BackupFile, keyFile string) (done Restored, err error) {
+func Restore(ctx context.Context, dir string, features []home.Feature, file File, keyFile string) (done Restored, err error) {
 	b, err := openBackup(file)
 	if err != nil {
 		return done, err
@@ -40,14 +40,14 @@ func Restore(ctx context.Context, dir string, features []Feature, file BackupFil
 	if err != nil {
 		return done, err
 	}
-	mac, err := secret.Derive(key, "backup")
+	mac, err := secret.Derive(key, purpose)
 	if err != nil {
 		return done, err
 	}
 	if err := b.verify(ctx, mac); err != nil {
 		return done, err
 	}
-	r, err := home.StartRestore(dir, homeFeatures(features))
+	r, err := home.StartRestore(dir, features)
 	if err != nil {
 		return done, err
 	}
@@ -74,12 +74,13 @@ func addEntry(r *home.Restoration, h *tar.Header, content io.Reader) error {
 }
 
 // keyOf returns the master key of a backup, from keyFile or the data directory.
-func (d dataDir) keyOf(b *backupFile, keyFile string) ([]byte, error) {
+func (d dataDir) keyOf(b *openFile, keyFile string) ([]byte, error) {
 	if keyFile != "" {
 		return secret.KeyFile(keyFile).ReadMatching(b.Key)
 	}
 	if _, err := os.Lstat(string(d.key())); errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Unavailable, "the backup needs the master key with fingerprint %.16s, which no backup contains; nothing was changed", b.Key).
+		return nil, fault.New(fault.Unavailable, "the backup needs the master key with fingerprint %.16s, "+
+			"which no backup contains; nothing was changed", b.Key).
 			WithHint("copy it to %s, or give its file with --key", d.key())
 	}
 	return d.key().ReadMatching(b.Key)
@@ -91,28 +92,34 @@ func (d dataDir) placeKey(key []byte) (undo func() error, err error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return func() error { return nil }, err
 	}
-	return func() error { return remove(string(d.key())) }, durable.WriteFile(string(d.key()), key)
+	return func() error {
+		if err := os.Remove(string(d.key())); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}, durable.WriteFile(string(d.key()), key)
 }
 
 // RestoreTenant creates one tenant from a backup of this data directory. With replace, the data of a
 // suspended tenant is replaced.
-func (k *Backups) RestoreTenant(ctx context.Context, file BackupFile, id tenant.ID, replace bool) (done Restored, err error) {
+func (k *Backups) RestoreTenant(ctx context.Context, file File, id tenant.ID, replace bool) (done Restored, err error) {
 	b, err := openBackup(file)
 	if err != nil {
 		return done, err
 	}
 	defer b.close()
 	done.Tenants, done.Created = 1, b.Created
-	if _, err := k.data.key().ReadMatching(b.Key); err != nil {
+	key, err := k.dir.key().ReadMatching(b.Key)
+	if err != nil {
 		return done, err
 	}
-	mac, err := k.data.derive("backup", "backups", true)
+	mac, err := secret.Derive(key, purpose)
 	if err != nil {
 		return done, err
 	}
 	if err := b.verify(ctx, mac); err != nil {
 		return done, err
 	}
-	done.Archived, err = k.data.homes.Restore(ctx, id, replace, func(add func(*tar.Header, io.Reader) error) error { return b.entries(ctx, add) })
+	done.Archived, err = k.homes.Restore(ctx, id, replace, func(add func(*tar.Header, io.Reader) error) error { return b.entries(ctx, add) })
 	return done, err
 }

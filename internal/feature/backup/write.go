@@ -1,4 +1,4 @@
-package daemon
+package backup
 
 import (
 	"archive/tar"
@@ -12,11 +12,13 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -36,7 +38,8 @@ var inBackup = map[string]bool{
 	"format": false, // written by a restore when it is complete
 	"models": false, // installed again
 	// Made again, or of running processes.
-	"projections": false, "derived": false, "spool": false, "run": false, "processes": false, "daemons": false, "failures": false, "uids.lock": false, "suspensions": false, "restoring": false,
+	"projections": false, "derived": false, "spool": false, "run": false, "processes": false, "daemons": false, "failures": false,
+	"uids.lock": false, "suspensions": false, "restoring": false,
 }
 
 // Backup is the result of a backup.
@@ -52,26 +55,23 @@ type MissingTenant struct {
 	Error  string    `json:"error"`
 }
 
-// Backups writes and restores backups of the data directory.
-type Backups struct{ data *data }
-
-// Write writes all data of the data directory to w, while daemons use it. The master key and the
-// keys of certificates are not part of it. Each database is written as of one moment.
-func (k *Backups) Write(ctx context.Context, w io.Writer) (b Backup, err error) {
-	key, err := k.data.derive("backup", "backups", true)
+// Write writes all data of the data directory to w, for a version of the program, while daemons use it.
+// The master key and the keys of certificates are not part of it. Each database is written as of one moment.
+func (k *Backups) Write(ctx context.Context, w io.Writer, version string) (b Backup, err error) {
+	master, err := k.dir.key().ReadPinned()
 	if err != nil {
 		return b, err
 	}
-	fingerprint, err := k.data.fingerprint()
+	key, err := secret.Derive(master, purpose)
 	if err != nil {
 		return b, err
 	}
 	out := newBackupWriter(w, key)
 	tw := tar.NewWriter(out)
-	if err := writeManifest(tw, newManifest(k.data.cfg.Version, fingerprint)); err != nil {
+	if err := writeManifest(tw, newManifest(version, secret.Fingerprint(master))); err != nil {
 		return b, err
 	}
-	all, err := k.data.homes.List(ctx)
+	all, err := k.homes.List(ctx)
 	if err != nil {
 		return b, err
 	}
@@ -96,14 +96,14 @@ func (k *Backups) writeTenant(ctx context.Context, tw *tar.Writer, id tenant.ID,
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s, err := k.data.homes.Snapshot(ctx, id)
+	s, err := k.homes.Snapshot(ctx, id)
 	switch {
 	case fault.KindOf(err) == fault.NotFound: // it was deleted meanwhile
 		return nil
 	case ctx.Err() != nil || fault.KindOf(err) == fault.Exhausted:
 		return err
 	case err != nil:
-		k.data.cfg.Log.Error("a tenant is not part of the backup", "tenant", id.String(), "error", err)
+		k.log.Error("a tenant is not part of the backup", "tenant", id.String(), "error", err)
 		b.Missing = append(b.Missing, MissingTenant{id, fault.Message(err)})
 		return nil
 	}
@@ -112,7 +112,7 @@ func (k *Backups) writeTenant(ctx context.Context, tw *tar.Writer, id tenant.ID,
 		return fmt.Errorf("back up tenant %q: %w", id, err)
 	}
 	if err != nil {
-		k.data.cfg.Log.Error("a part of a tenant is not in the backup", "tenant", id.String(), "error", err)
+		k.log.Error("a part of a tenant is not in the backup", "tenant", id.String(), "error", err)
 		b.Missing = append(b.Missing, MissingTenant{id, fault.Message(err)})
 		return nil
 	}
@@ -124,11 +124,11 @@ func (k *Backups) writeTenant(ctx context.Context, tw *tar.Writer, id tenant.ID,
 // writeShared writes what all tenants share.
 func (k *Backups) writeShared(ctx context.Context, tw *tar.Writer) error {
 	for _, dir := range []string{"catalog", "logins", "documents"} {
-		if err := home.WriteDir(tw, dir, k.data.sub(dir)); err != nil {
+		if err := home.WriteDir(tw, dir, k.dir.sub(dir)); err != nil {
 			return err
 		}
 	}
-	if err := writeFile(tw, packages.LockName, k.data.sub(packages.LockName)); err != nil {
+	if err := writeFile(tw, packages.LockName, k.dir.sub(packages.LockName)); err != nil {
 		return err
 	}
 	if err := k.writeKeys(ctx, tw); err != nil {
@@ -139,13 +139,13 @@ func (k *Backups) writeShared(ctx context.Context, tw *tar.Writer) error {
 
 // writeKeys writes the database of API keys.
 func (k *Backups) writeKeys(ctx context.Context, tw *tar.Writer) error {
-	dir, err := os.MkdirTemp(string(k.data.dataDir), ".new-backup-*")
+	dir, err := os.MkdirTemp(string(k.dir), ".new-backup-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	to := filepath.Join(dir, "access.db")
-	if err := store.Snapshot(ctx, k.data.sub("access.db"), to); err != nil {
+	if err := store.Snapshot(ctx, k.dir.sub("access.db"), to); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -156,15 +156,24 @@ func (k *Backups) writeKeys(ctx context.Context, tw *tar.Writer) error {
 
 // writeAudit writes the audit log with a valid end.
 func (k *Backups) writeAudit(tw *tar.Writer) error {
-	if err := writeFile(tw, "audit/configuration", filepath.Join(k.data.sub("audit"), "configuration")); err != nil {
+	if err := writeFile(tw, "audit/configuration", filepath.Join(k.dir.sub("audit"), "configuration")); err != nil {
 		return err
 	}
-	log, err := k.data.audit.Snapshot()
+	cfg, err := daemon.AuditConfig(string(k.dir))
+	if err != nil {
+		return err
+	}
+	log, err := audit.Open(cfg)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	for _, f := range log.Files {
+	s, err := log.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, f := range s.Files {
 		if err := writeEntry(tw, "audit/"+f.Name, f.Content, f.Content.Size()); err != nil {
 			return fault.Wrap(fault.Unavailable, err, "the audit log was repaired while it was read; try again")
 		}
@@ -197,15 +206,6 @@ func writeEntry(tw *tar.Writer, name string, content io.Reader, size int64) erro
 	return err
 }
 
-// Record writes the outcome of a backup or restore to the audit log.
-func (k *Backups) Record(ctx context.Context, outcome string, id tenant.ID, err error) error {
-	line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "backup", Outcome: outcome}
-	if err != nil {
-		line.Outcome = "not_" + outcome
-	}
-	return errors.Join(err, record(context.WithoutCancel(ctx), k.data.audit, line, "the backup is "+outcome))
-}
-
 // Contains reports whether a path is in the data directory, where no backup may be.
 func (k *Backups) Contains(path string) (bool, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
@@ -215,7 +215,7 @@ func (k *Backups) Contains(path string) (bool, error) {
 	if err != nil {
 		return false, fault.Wrap(fault.Invalid, err, "the directory of %s cannot be used: %v", path, err)
 	}
-	root, err := filepath.EvalSymlinks(string(k.data.dataDir))
+	root, err := filepath.EvalSymlinks(string(k.dir))
 	if err != nil {
 		return false, err
 	}
