@@ -28,7 +28,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 		{cli.CodeGroup, []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), sessionCommand(env), skillsCommand(env)}},
 		{cli.ServersGroup, []*cobra.Command{serversCommand(env), toolsCommand(env)}},
 		{"Safety", []*cobra.Command{approvalsCommand(env), auditCommand(env), piiCommand(env), policyCommand(env), trustCommand(env)}},
-		{"Operation", []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},
+		{cli.OperationGroup, []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {

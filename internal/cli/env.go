@@ -35,6 +35,8 @@ const (
 const (
 	CodeGroup    = "Code"              // commands for code and its data
 	ServersGroup = "Servers and tools" // commands for servers and their tools
+	// OperationGroup is of commands for the people who run the program for others.
+	OperationGroup = "Operation"
 )
 
 // Exit is the code of an error that has been reported already.

@@ -5,6 +5,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/backup"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/cluster"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
@@ -25,6 +26,7 @@ func Features() []feature.Feature {
 	return []feature.Feature{
 		backup.Feature(),
 		bench.Feature(),
+		cluster.Feature(),
 		embedding.Feature(),
 		form.Feature(),
 		gvisor.Feature(),

@@ -36,10 +36,11 @@ var inBackup = map[string]bool{
 	"key": false, "key.fingerprint": false, "key.lock": false, // the owner of a backup must not have the key
 	"acme":   false, // private keys; certificates are obtained again
 	"format": false, // written by a restore when it is complete
+	"node":   false, // names this data directory in a bucket
 	"models": false, // installed again
 	// Made again, or of running processes.
 	"projections": false, "derived": false, "spool": false, "run": false, "processes": false, "daemons": false, "failures": false,
-	"uids.lock": false, "suspensions": false, "restoring": false,
+	"uids.lock": false, "suspensions": false, "restoring": false, "store.lock": false,
 }
 
 // Backup is the result of a backup.

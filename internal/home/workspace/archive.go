@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -41,7 +42,29 @@ type segment struct{ offset, length int64 }
 // A file that cannot be read to its end has zeros too; Archive continues, and returns an error
 // that names it.
 func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string, mounts ...string) (Archived, error) {
-	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
+	return archive(ctx, f, archiver{tw: tw, prefix: prefix}, mounts)
+}
+
+// Sink receives the entries of an archive, as a tar.Writer does.
+type Sink interface {
+	WriteHeader(*tar.Header) error
+	io.Writer
+}
+
+// Stamp is of the state of a file: it is another one after each change of the content, the name or the permissions.
+type Stamp struct {
+	id      identity
+	Changed time.Time
+}
+
+// ArchiveChanged is Files.Archive without the regular files, and further names of them, that are the same: same is called for
+// each with its path. A stamp that is not older than fileClock when a file is read may also be that of a later state.
+func ArchiveChanged(ctx context.Context, f *Files, to Sink, same func(path string, s Stamp) bool, mounts ...string) (Archived, error) {
+	return archive(ctx, f, archiver{tw: to, same: same}, mounts)
+}
+
+func archive(ctx context.Context, f *Files, a archiver, mounts []string) (Archived, error) {
+	a.files, a.seen = f, map[identity]string{}
 	start, err := f.dirs.root()
 	if err != nil {
 		return a.done, err
@@ -74,9 +97,10 @@ func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string, moun
 
 type archiver struct {
 	files  *Files
-	tw     *tar.Writer
+	tw     Sink
 	prefix string
-	seen   map[identity]string // first names of files with several
+	same   func(path string, s Stamp) bool // nil: no file is
+	seen   map[identity]string             // first names of files with several
 	done   Archived
 	unread error // of the first file that could not be read to its end
 }
@@ -108,6 +132,13 @@ func (a *archiver) add(d *dir, name, p string, e entry) error {
 		return a.header(&tar.Header{Typeflag: tar.TypeSymlink, Name: p, Linkname: target, Mode: 0o777})
 	default:
 		a.done.Skipped++
+		return nil
+	}
+	if a.same != nil && a.same(p, Stamp{e.id, e.changed}) {
+		if _, ok := a.seen[e.id]; !ok && e.links > 1 {
+			a.seen[e.id] = p
+		}
+		a.done.Files++
 		return nil
 	}
 	if first, ok := a.seen[e.id]; ok && e.links > 1 {
