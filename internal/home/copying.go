@@ -43,7 +43,8 @@ func (o Original) Files(ctx context.Context, to workspace.Sink, same func(path s
 			return workspace.Archived{}, err
 		}
 	}
-	return workspace.ArchiveChanged(ctx, o.parts.files, below{to, "files/"}, func(p string, s workspace.Stamp) bool { return same("files/"+p, s) },
+	return workspace.ArchiveChanged(ctx, o.parts.files, below{to, "files/"},
+		func(p string, s workspace.Stamp) bool { return same("files/"+p, s) },
 		mountPoints...)
 }
 

@@ -303,7 +303,8 @@ var errSegments = errors.New("the parts of a sparse file are not valid")
 // Archive does not write.
 func archivedName(name string) (string, error) {
 	p := strings.TrimSuffix(name, "/")
-	if p == "" || p[0] == '/' || len(p) > maxPath || strings.ContainsRune(p, 0) || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../") {
+	if p == "" || p[0] == '/' || len(p) > maxPath || strings.ContainsRune(p, 0) || path.Clean(p) != p || p == "." || p == ".." ||
+		strings.HasPrefix(p, "../") {
 		return "", fmt.Errorf("the name %.80q is not allowed", name)
 	}
 	for element := range strings.SplitSeq(p, "/") {
