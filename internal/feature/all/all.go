@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
@@ -30,6 +31,7 @@ func Features() []feature.Feature {
 		gvisor.Feature(),
 		importer.Feature(),
 		microvm.Feature(),
+		network.Feature(),
 		oauth.Feature(),
 		openapi.Feature(),
 		passthrough.Feature(),
