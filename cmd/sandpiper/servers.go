@@ -158,9 +158,7 @@ func (l *listedServer) isIn(state string) bool {
 func target(s config.Server) string {
 	switch {
 	case s.API != nil:
-		return s.API.Type + " " + s.API.Document
-	case s.Network != nil:
-		return "requests to " + strings.Join(s.Network.Hosts(), ", ")
+		return strings.TrimSuffix(s.API.Type+" "+s.API.Document, " ")
 	case s.Command != "":
 		return strings.Join(append([]string{s.Command}, s.Args...), " ")
 	}

@@ -39,13 +39,15 @@ func (k *CatalogKeys) Common() *CatalogKeys { return k }
 type API struct {
 	Kind     upstream.Kind
 	Type     string   // for lists of servers
-	Document string   // absolute path or URL of its description
+	Document string   // absolute path or URL of its description; "" if it has none
 	URL      string   // base URL; "" means the one in the document
 	Secrets  []string // references to secrets that are sent to it
 	Identity []any    // what trust in its definitions is bound to
 	// Directs reports that the document, which is not part of the trusted files and can change later, determines
 	// where credentials are sent.
 	Directs bool
+	// Own reports that its definitions are part of the program: changed ones are trusted too.
+	Own bool
 }
 
 // readCatalogs reads the entries of catalog: files or directories of static catalogs, and APIs.

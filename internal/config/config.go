@@ -27,7 +27,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // Config is the merged configuration.
@@ -42,7 +41,6 @@ type Config struct {
 	Inactive   time.Duration      `key:"inactive,tenant" form:"age"` // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	MemoryMB   int                // of the daemon, for requests of one tenant; 0 means the default of memory
-	Network    *network.Rules     // requests that code may send; nil means none
 	Admit      admit.Config       `key:"sandbox"`    // zero fields mean the defaults of admit
 	Background Background         `key:"background"` // executions without a caller
 	Sessions   execution.Sessions `key:"sessions"`   // live interpreters; zero fields mean the defaults of execution

@@ -1,6 +1,13 @@
 package config
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
+)
 
 // Given is what settings of features may depend on besides themselves: which keys were given, and the
 // variables of Azure.
@@ -11,6 +18,20 @@ type Given struct {
 
 // From returns where a key is set, such as "sandpiper.yaml line 3"; "" if it is not.
 func (g Given) From(key string) string { return g.d.given[key].from }
+
+// OfTenants reports whether a tier or a tenant sets a key of a section.
+func (g Given) OfTenants(of string) bool {
+	isSection := func(m *ast.MappingValueNode) bool { return m.Key.GetToken().Value == of }
+	return slices.ContainsFunc([]string{"tiers", "tenants"}, func(group string) bool {
+		n := g.d.given[group].node
+		return n != nil && slices.ContainsFunc(section.Members(n), func(m *ast.MappingValueNode) bool {
+			return slices.ContainsFunc(section.Members(m.Value), isSection)
+		})
+	})
+}
+
+// Warn adds a sentence to the warnings of the configuration.
+func (g Given) Warn(sentence string) { g.d.Warn(sentence) }
 
 // Variables of an Azure OpenAI resource, which the seed systems use too.
 const (

@@ -53,7 +53,7 @@ func via(to *approval.Via, s setting) error {
 }
 
 // coreKeys are the keys of the core.
-var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys)
+var coreKeys = joined(taggedKeys, generalKeys, sandboxKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, quotaKeys)
 
 // generalKeys are the keys of small sections, and those without one.
 var generalKeys = map[string]key{
@@ -160,7 +160,6 @@ func (d *draft) apply(s setting) error {
 
 // finish applies defaults and checks keys that depend on each other.
 func (d *draft) finish() (*Config, error) {
-	d.useAnyNetwork()
 	if err := d.checkPackageLayer(); err != nil {
 		return nil, err
 	}

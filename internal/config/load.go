@@ -71,9 +71,6 @@ func Load(src Sources) (*Config, error) {
 	if err := readTenants(d.given, c, raw, project); err != nil {
 		return nil, err
 	}
-	if err := c.addNetwork(); err != nil {
-		return nil, err
-	}
 	if err := c.Features.loaded(c); err != nil {
 		return nil, err
 	}

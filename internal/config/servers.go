@@ -15,7 +15,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // Server is an MCP server, in the form of clients' mcpServers, or an API of the catalog.
@@ -31,7 +30,6 @@ type Server struct {
 	Headers         map[string]string
 	API             *API           // instead of an MCP server; nil for a server
 	Local           upstream.Local // a server in this process, which no file contains
-	Network         *network.Rules // requests of code instead of a server, from network.allow
 	Transport       string         // stdio, http or sse; "" means automatic
 	Authorization   Authorization  // for a server with a URL; nil means none
 	Category        string         // "" means inferred

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // setting is an unparsed value for a key.
@@ -26,8 +24,6 @@ type draft struct {
 	dirs  dirs
 	env   map[string]string // and variables of .env
 	given givenKeys         // the effective setting of each key
-
-	anyNetwork *network.Rules // of allow_network_access
 }
 
 // givenKeys has the effective setting of each key that is given.

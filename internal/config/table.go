@@ -17,7 +17,7 @@ type Section struct {
 	// Settings returns a pointer to a struct whose fields are keys, as package section describes, with the name of
 	// their section before theirs. When all keys are read, a method Complete(Given) error of the struct is called,
 	// which may change it, and then a method Check() error; when the configuration is complete, a method
-	// Loaded(*Config) error, which may change it.
+	// Loaded(*Config) error, which may change it; when that of a tenant is, a method OfTenant(*Config), likewise.
 	Settings func() any
 	// Sandbox is a kind of sandbox, for sandbox.backend and rules of the policy; the zero one is none.
 	Sandbox       Sandbox
@@ -261,6 +261,18 @@ func (f *Features) loaded(c *Config) error {
 		}
 	}
 	return nil
+}
+
+// ofTenant calls the methods OfTenant of features with the configuration of a tenant.
+func (f *Features) ofTenant(c *Config) {
+	if f == nil {
+		return
+	}
+	for _, v := range f.values {
+		if o, ok := v.(interface{ OfTenant(*Config) }); ok {
+			o.OfTenant(c)
+		}
+	}
 }
 
 // Of returns the settings of a feature. They are not changed once a daemon has the configuration.

@@ -72,7 +72,11 @@ func (s setting) placed(err error) error {
 	if err == nil || strings.HasPrefix(fault.Message(err), file+" line ") {
 		return err
 	}
-	e := fault.New(fault.Invalid, "%s: %s %s", s.from, s.key, fault.Message(err))
+	text := fault.Message(err)
+	if !strings.HasPrefix(text, s.key+":") {
+		text = s.key + " " + text
+	}
+	e := fault.New(fault.Invalid, "%s: %s", s.from, text)
 	if hint := fault.Hint(err); hint != "" {
 		e = e.WithHint("%s", hint)
 	}

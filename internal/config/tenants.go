@@ -15,7 +15,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // Tenants are the tiers and the tenants with settings of their own. It is safe for
@@ -25,7 +24,6 @@ type Tenants struct {
 	tiers   []*tier // in the order of the file
 	own     map[tenant.ID]*block
 	project func(*Config) error // applies a project's settings to those of a tenant
-	network bool                // some tenant may send requests
 
 	mu       sync.Mutex
 	combined map[combination]*Config
@@ -214,9 +212,7 @@ func (t *Tenants) merge(blocks ...*block) (*draft, error) {
 	if d.Allow, err = catalog.NewAllow(servers, tools); err != nil {
 		return nil, err
 	}
-	if t.network && d.Network == nil {
-		d.Allow = d.Allow.Without(network.ServerName)
-	}
+	d.Features.ofTenant(&d.Config)
 	return d, nil
 }
 

@@ -20,7 +20,6 @@ func readTenants(given givenKeys, c *Config, raw Config, project func(*Config) e
 		return nil
 	}
 	t := &Tenants{raw: raw, own: map[tenant.ID]*block{}, project: project, combined: map[combination]*Config{}}
-	t.network = raw.Network != nil || mentionsNetwork(given["tiers"], given["tenants"])
 	c.Tenants = t
 	if err := t.readTiers(given["tiers"]); err != nil {
 		return err

@@ -24,7 +24,7 @@ func Unusable(c *Config) (all []string) {
 		} else if s.Command != "" && s.Env["PATH"] == "" && !hasProgram(s.Command) {
 			add("there is no program %q on this machine; install it, or correct its command", s.Command)
 		}
-		if s.API != nil && !strings.Contains(s.API.Document, "://") && !strings.Contains(s.API.Document, "${") {
+		if s.API != nil && s.API.Document != "" && !strings.Contains(s.API.Document, "://") && !strings.Contains(s.API.Document, "${") {
 			if _, err := os.Stat(s.API.Document); err != nil {
 				add("its document %s cannot be read", s.API.Document)
 			}

@@ -285,7 +285,8 @@ func (d builder) newRunner(queue *admit.Queue, tools *execution.Tools) (err erro
 	}
 	d.Runner, err = execution.New(execution.Config{
 		HostCalls: sync.OnceValue(func() []hostcall.Source { return d.parts.hostCalls() }), BackgroundTimeout: d.cfg.Background.Timeout,
-		Backend: backend, Queue: queue, Settings: limits(d).executionSettings, SubsetModules: d.data.subsetModules, Restriction: restriction(d.cfg),
+		Backend: backend, Queue: queue, Settings: limits(d).executionSettings, SubsetModules: d.data.subsetModules,
+		Restriction: restriction(d.cfg), Network: network(d.cfg.Features).Network,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: notifier(d).auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: tools,

@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // Feature is what one capability adds to a daemon; see package feature. Fields that are not set add nothing.
@@ -33,12 +34,28 @@ type Feature struct {
 	Python fs.FS
 	// Restriction returns the part of Python that its module limits code to; one feature at most has it.
 	Restriction func(*config.Config) execution.Restriction
+	// Network lets code send HTTP requests; one feature at most has it.
+	Network Network
 	// Embedder returns what finds tools by their meaning, nil if it is not configured; one feature at most has it.
 	Embedder func(*config.Config, *slog.Logger) (Embedder, error)
 	// Backend is the kind of sandbox that Config.Sandbox names.
 	Backend Backend
 	// Start starts the feature once the parts of the core in Core are open.
 	Start func(Core) (Part, error)
+}
+
+// Network is how code sends HTTP requests. The zero value is not at all.
+type Network struct {
+	execution.Network
+	// Hosts returns the hosts to which code of a tenant with a configuration may send them.
+	Hosts func(*config.Config) []string
+}
+
+// TenantKind is an optional ability of an upstream.Kind, which may differ between tenants.
+type TenantKind interface {
+	upstream.Kind
+	// For returns that of a tenant with a configuration: the same pointer unless it differs.
+	For(*config.Config) upstream.Kind
 }
 
 // Backend is how the sandboxes of one kind are started. doctor prints the report of its sandbox.Prober.
@@ -304,6 +321,16 @@ func restriction(cfg Config) execution.Restriction {
 		}
 	}
 	return execution.Restriction{}
+}
+
+// network returns how code sends HTTP requests.
+func network(features []Feature) Network {
+	for _, f := range features {
+		if f.Network.Hosts != nil {
+			return f.Network
+		}
+	}
+	return Network{Hosts: func(*config.Config) []string { return nil }}
 }
 
 // embedder returns what finds tools by their meaning; nil if it is not configured.

@@ -17,7 +17,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // serversConfig of openServers. All fields are required, but Embeddings.
@@ -95,7 +94,7 @@ func catalogServer(s config.Server) catalog.Configured {
 		Identity: identity(s),
 		Review:   s.Review,
 		Trusted:  s.Trusted || s.API != nil && !s.Project,
-		Local:    s.Local != nil || s.Network != nil,
+		Local:    s.Local != nil || s.API != nil && s.API.Own,
 	}
 }
 
@@ -122,8 +121,6 @@ func kindOf(s config.Server) upstream.Kind {
 		return s.API.Kind
 	case s.Local != nil:
 		return upstream.InProcess{Local: s.Local}
-	case s.Network != nil:
-		return s.Network
 	case s.URL != "":
 		return upstream.Remote{URL: s.URL, Headers: s.Headers, Transport: s.Transport, Authorization: s.Authorization}
 	}
@@ -179,7 +176,7 @@ func newUpstream(c serversConfig, v *servers) error {
 		config:      own,
 		log:         c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
-		network:     func(id tenant.ID) *network.Rules { return c.Data.settings(id).Network },
+		settings:    c.Data.settings,
 		lookup:      func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) },
 	}
 	return nil
@@ -200,9 +197,6 @@ func identity(s config.Server) string {
 	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
 	if s.API != nil { // its address, not the content of its document
 		is = s.API.Identity
-	}
-	if s.Network != nil {
-		is = append(is, "network")
 	}
 	if s.Local != nil { // each program has its own
 		is = append(is, "local", program())

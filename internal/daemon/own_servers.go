@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,13 +11,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
-// ownServers holds the connections of tenants with credentials, a login or rules of requests of their own: one for
+// ownServers holds the connections of tenants with credentials, a login or a TenantKind of their own: one for
 // each tenant and server, which no other tenant uses. Their servers are started and stopped like
 // the shared ones.
 type ownServers struct {
@@ -28,7 +27,7 @@ type ownServers struct {
 	// none.
 	credentials func(id tenant.ID, server string) map[string]string
 	logins      func(tenant.ID) *secret.Store             // of a tenant
-	network     func(tenant.ID) *network.Rules            // of a tenant; nil means that it may send no requests
+	settings    func(tenant.ID) *config.Config            // of a tenant
 	server      func(name string) (upstream.Server, bool) // as configured now
 	lookup      func(name string) (value string, ok bool) // of a variable that credentials refer to
 	resolve     func(context.Context, string) (string, error)
@@ -48,8 +47,8 @@ type ownKey struct {
 // ownSet holds one server.
 type ownSet struct {
 	set      *upstream.Set
-	revision string // of the server and the credentials; "" after release
-	network  *network.Rules
+	revision string        // of the server and the credentials; "" after release
+	kind     upstream.Kind // a TenantKind; nil for others
 
 	mu          sync.Mutex
 	credentials map[string]string
@@ -65,8 +64,20 @@ func (o *ownServers) of(id tenant.ID, server string) *upstream.Set {
 
 // hasOwn reports whether a tenant does not use the shared connection to a server.
 func (o *ownServers) hasOwn(id tenant.ID, server string) bool {
-	return o.credentials(id, server) != nil || upstream.HasLogin(o.logins(id), server) ||
-		server == network.ServerName && o.network(id) != o.network(tenant.ID{})
+	if o.credentials(id, server) != nil || upstream.HasLogin(o.logins(id), server) {
+		return true
+	}
+	known, _ := o.server(server)
+	own := o.kindFor(known, id)
+	return own != nil && own != o.kindFor(known, tenant.ID{})
+}
+
+// kindFor returns the TenantKind of a server for a tenant, nil if it has none.
+func (o *ownServers) kindFor(s upstream.Server, id tenant.ID) upstream.Kind {
+	if k, ok := s.Kind.(TenantKind); ok {
+		return k.For(o.settings(id))
+	}
+	return nil
 }
 
 // open returns a tenant's own Set with a server. It never returns the shared one, whose
@@ -80,15 +91,14 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 		return o.none
 	}
 	known = withCredentials(known, given, o.lookup)
-	var rules *network.Rules
-	if _, ok := known.Kind.(*network.Rules); ok {
-		rules = cmp.Or(o.network(id), &network.Rules{})
-		known.Kind = rules
+	kind := o.kindFor(known, id)
+	if kind != nil {
+		known.Kind = kind
 	}
 	key := ownKey{id, server}
 	own := o.sets[key]
 	if own == nil {
-		own = &ownSet{credentials: given, revision: known.Revision, network: rules}
+		own = &ownSet{credentials: given, revision: known.Revision, kind: kind}
 		cfg := o.config
 		cfg.Servers, cfg.Resolve, cfg.Logins = []upstream.Server{known}, own.resolver(o.resolve), o.logins(id)
 		var err error
@@ -98,14 +108,14 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 		}
 		o.sets[key] = own
 	}
-	if own.revision != known.Revision || own.network != rules {
+	if own.revision != known.Revision || own.kind != kind {
 		own.mu.Lock()
 		own.credentials = given
 		own.mu.Unlock()
 		if err := own.set.Update([]upstream.Server{known}); err != nil {
 			o.log.Error("change the server of a tenant", "server", server, "tenant", id.String(), "error", err)
 		}
-		own.revision, own.network = known.Revision, rules
+		own.revision, own.kind = known.Revision, kind
 	}
 	return own.set
 }

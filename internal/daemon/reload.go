@@ -88,7 +88,8 @@ func (d reloader) follow(last *config.Config) {
 
 // selectionsDiffer reports whether tenants may use other servers and tools.
 func selectionsDiffer(a, b *config.Config) bool {
-	return slices.ContainsFunc([]string{"tiers", "tenants", "subsets", "network"}, func(name string) bool { return a.Sections[name] != b.Sections[name] })
+	differ := func(name string) bool { return a.Sections[name] != b.Sections[name] }
+	return slices.ContainsFunc([]string{"tiers", "tenants", "subsets"}, differ) || a.Allow.Key() != b.Allow.Key()
 }
 
 // isNotApplied reports whether a changed key is of a server, which is reported by name, or needs a

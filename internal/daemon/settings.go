@@ -78,12 +78,14 @@ func (d limits) executionSettings(id tenant.ID) execution.Settings {
 	return execution.Settings{
 		Limits: c.Limits, WorkspaceDisk: c.Workspace.Quota.Bytes, WorkspaceFiles: c.Workspace.Quota.Files,
 		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant, Sandbox: c.Sandbox(), PackageLayer: c.PackageLayer,
-		Network: len(c.Network.Hosts()) > 0,
+		Network: len(d.networkHosts(id)) > 0,
 	}
 }
 
 // networkHosts returns the hosts to which code of a tenant may send requests.
-func (d limits) networkHosts(id tenant.ID) []string { return d.data.settings(id).Network.Hosts() }
+func (d limits) networkHosts(id tenant.ID) []string {
+	return network(d.cfg.Features).Hosts(d.data.settings(id))
+}
 
 // concurrent returns how many executions a tenant may run at once.
 func (d limits) concurrent(owner string) int {

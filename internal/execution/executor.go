@@ -211,7 +211,10 @@ func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) 
 	p = sandbox.Program{
 		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
 		Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.run.Request.DryRun,
-		DescribeTables: !x.internal, Network: e.allowsNetwork(),
+		DescribeTables: !x.internal,
+	}
+	if e.allowsNetwork() {
+		p.Network = cfg.Network.Module
 	}
 	if !x.internal {
 		p.Restriction = cfg.Restriction.Module

@@ -12,7 +12,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // requiredSandbox returns the strongest sandbox that policy requires for the servers that the code
@@ -29,7 +28,7 @@ func requiredSandbox(ctx context.Context, e *executor) (required policy.Requirem
 		return required, "", err
 	}
 	for _, v := range e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().Servers {
-		if !w.nameServer(v) {
+		if !w.nameServer(v, e.r.cfg.Network.Server) {
 			continue
 		}
 		if one := tools.Calls.MayRequire(e.home.ID(), v.Name); !required.Sandbox.Satisfies(one.Sandbox) {
@@ -112,10 +111,10 @@ func (w *words) addSkills(ctx context.Context, e *executor) error {
 }
 
 // nameServer reports whether the words may be of code that uses a server: one that imports servers
-// or calls tools by name, and has all words of the server's name. Requests over the network name no
-// server.
-func (w *words) nameServer(v catalog.Server) bool {
-	if v.Name == network.ServerName && w.network {
+// or calls tools by name, and has all words of the server's name. Requests name no server, and
+// are calls of the server network.
+func (w *words) nameServer(v catalog.Server, network string) bool {
+	if v.Name == network && w.network {
 		return true
 	}
 	if !w.all["servers"] && !w.all["call_tool"] && !w.all["call_mcp_tool"] {

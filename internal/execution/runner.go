@@ -48,6 +48,7 @@ type Config struct {
 	// tenant.
 	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
 	Restriction   Restriction              // of all code
+	Network       Network                  // of tenants with Settings.Network
 	ReplyBytes    int                      // maximum of the value, and of the output, in a reply; 0 means 16 KiB
 	OutputBytes   int64                    // output limit of an execution; 0 means 64 MiB
 	Scratch       string                   // directory for large output before it is stored; "" means the system's temporary directory
@@ -110,10 +111,17 @@ type Restriction struct {
 // On reports whether there is a restriction.
 func (r Restriction) On() bool { return r.Module != "" }
 
+// Network is how code sends HTTP requests. The zero value is not at all.
+type Network struct {
+	Module string // of a feature; see sandbox.Program
+	Server string // whose tools send them, of the names of methods in small letters
+}
+
 // Runner starts executions.
 type Runner struct {
 	Code        pycode.Checker // checks code without running it
 	Restriction Restriction    // of all code
+	Network     Network        // of tenants with Settings.Network
 
 	cfg          Config
 	passGate     *redact.Gate // changes nothing
@@ -138,7 +146,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{Restriction: cfg.Restriction, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Restriction: cfg.Restriction, Network: cfg.Network, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	r.Code = pycode.Checker{
 		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
@@ -204,7 +212,7 @@ type Settings struct {
 	Interpreters   int            // live interpreters; 0 means 8
 	Sandbox        policy.Sandbox // in which code runs, unless policy requires a stronger one; zero means Process
 	PackageLayer   string         // see sandbox.Spec
-	Network        bool           // code may send requests, by tools of the server network
+	Network        bool           // code may send requests, by Config.Network
 }
 
 // settings returns the limits of a tenant's executions.

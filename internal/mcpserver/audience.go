@@ -14,7 +14,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // audience is everything that the list of tools and their descriptions depend on.
@@ -57,14 +56,14 @@ func (s offers) audience(p builtin.Profile, v catalog.Viewer) audience {
 		seen := lookup.ConnectedTo(s.cfg.Find.For(v)).Modules
 		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules), func(name string) bool { return slices.Contains(all.Modules, name) && !slices.Contains(seen, name) })
 	}
-	if s.cfg.Network != nil {
-		if hosts := s.cfg.Network(v.Tenant); len(hosts) > 0 && slices.Contains(now.Modules, network.ServerName) {
+	if server := s.cfg.Runner.Network.Server; s.cfg.Network != nil && server != "" {
+		if hosts := s.cfg.Network(v.Tenant); len(hosts) > 0 && slices.Contains(now.Modules, server) {
 			a.network = strings.Join(hosts[:min(maxHosts, len(hosts))], ", ")
 			if len(hosts) > maxHosts {
 				a.network += ", …"
 			}
 		}
-		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules), func(name string) bool { return name == network.ServerName }) // fetch is described
+		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules), func(name string) bool { return name == server }) // fetch is described
 	}
 	if len(now.Modules) > 0 {
 		a.servers, a.example = listServers(now.Modules, now.Categories), now.Modules[0]

@@ -189,9 +189,9 @@ type Program struct {
 	// Privacy adds tokenize_pii and detokenize_pii to the globals. They are the
 	// calls "tokenize" and "detokenize" of the Host.
 	Privacy bool
-	// Network adds fetch to the globals, and sends the requests of HTTP libraries by it. They are
-	// calls of the tools of the server "network": "call_tool" of the Host.
-	Network bool
+	// Network is the module of a feature that adds a function to the globals and sends the requests of HTTP
+	// libraries, as calls of tools: "call_tool" of the Host; "" means none.
+	Network string
 	// Restriction is the module of a feature that limits code to a part of Python; "" means none. Code that
 	// it does not accept is Refused. It is a guardrail; isolation does not depend on it.
 	Restriction string

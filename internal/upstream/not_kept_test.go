@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // A call that was answered, and whose answer cannot be kept, has been made. If the answer was an error

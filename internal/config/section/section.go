@@ -22,8 +22,8 @@
 //	         one of allow), add (to a list), done (it is merged elsewhere); without it, nothing
 //
 // A text without allow and form is a name on one line, and not empty. A type with a method UnmarshalText, or
-// that of a Setter, reads itself; a value of a list or a mapping, also one with the method UnmarshalYAML of
-// yaml.NodeUnmarshaler.
+// that of a Setter, reads itself; a list or a mapping one with the method SetNode of a NodeSetter; a value of a
+// list or a mapping, also one with the method UnmarshalYAML of yaml.NodeUnmarshaler.
 //
 // A field that is a struct contains keys, with its name and a dot before theirs, or with ",inline" as its key
 // without them. A list or a map is read from YAML; its structs have fields of the same kind. Of an entry of a
@@ -68,7 +68,7 @@ func fields(of reflect.Type, prefix string, index []int) (all []Field) {
 		case options == "inline" || name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
 			all = append(all, fields(f.Type, prefix, at)...)
 		case name == "" || name == "@":
-		case f.Type.Kind() == reflect.Struct && !isText(f.Type):
+		case f.Type.Kind() == reflect.Struct && !isText(f.Type) && !isNode(f.Type):
 			all = append(all, fields(f.Type, prefix+name+".", at)...)
 		default:
 			all = append(all, Field{
@@ -93,5 +93,5 @@ func (f Field) Pointer(to any) any { return f.of(to).Addr().Interface() }
 func (f Field) of(to any) reflect.Value { return reflect.ValueOf(to).Elem().FieldByIndex(f.index) }
 
 func isStructured(t reflect.Type) bool {
-	return !isText(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map)
+	return isNode(t) || !isText(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -18,11 +20,23 @@ import (
 var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 	setterType   = reflect.TypeFor[Setter]()
+	nodeType     = reflect.TypeFor[NodeSetter]()
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
 // A Setter reads itself from a text. The error continues a sentence that begins with the key.
 type Setter interface{ SetText(text string) error }
+
+// A NodeSetter reads itself from a list or a mapping of a file. The error continues a sentence that begins with the
+// key, or begins with the key itself.
+type NodeSetter interface {
+	SetNode(key string, n ast.Node, from Source) error
+}
+
+// isNode reports whether a type, or what it points to, reads itself from a list or a mapping.
+func isNode(t reflect.Type) bool {
+	return t.Kind() == reflect.Pointer && t.Implements(nodeType) || reflect.PointerTo(t).Implements(nodeType)
+}
 
 // isText reports whether a type reads itself from a text.
 func isText(t reflect.Type) bool {

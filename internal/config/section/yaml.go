@@ -43,6 +43,9 @@ func setNode(v reflect.Value, tag reflect.StructTag, key string, n ast.Node, fro
 		}
 		return nil
 	}
+	if own, ok := v.Addr().Interface().(NodeSetter); ok {
+		return own.SetNode(key, n, from)
+	}
 	switch {
 	case v.Type() == jsonType:
 		return setJSON(v, n)

@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/microvm"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
@@ -32,6 +33,7 @@ func Features() []feature.Feature {
 		gvisor.Feature(),
 		importer.Feature(),
 		microvm.Feature(),
+		network.Feature(),
 		oauth.Feature(),
 		openapi.Feature(),
 		passthrough.Feature(),

@@ -45,7 +45,7 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Privacy     bool              `json:"privacy,omitempty"`
 		Restriction string            `json:"restriction,omitempty"`
 		Check       bool              `json:"check,omitempty"`
-		Network     bool              `json:"network,omitempty"`
+		Network     string            `json:"network,omitempty"`
 		Dry         bool              `json:"dry,omitempty"`
 		Tables      bool              `json:"tables,omitempty"`
 		Seed        []byte            `json:"seed,omitempty"`

@@ -19,4 +19,11 @@ The package features contains the modules of features, and their list MODULES. T
         check(tree, known)                   raises errors.Refused if the code may not run
         enter(namespace), leave(namespace)   begin and end the limits; enter returns the builtins
         compile(source, filename, known=…)   returns the code object of a module that it accepts
+
+    requests(servers)    returns an object that sends the HTTP requests of code, as calls of tools of servers:
+
+        names()                      returns what it adds to the namespace of code
+        connect()                    returns a socket of which it is the other end
+        send_httpx(module, request)  sends a request of httpx, whose transports are in module
+        hint                         the message for other sockets
 """

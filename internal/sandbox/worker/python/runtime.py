@@ -220,16 +220,6 @@ class _Interpreter:
         args = {"question": question, "schema": _loads(convert.dumps(schema, 1 << 16).decode())}
         return self.channel.call("ask", args)["value"]
 
-    def fetch(self, url, method="GET", headers=None, json=None, data=None, timeout=30):
-        """Send an HTTP request to a host that the operator allows, and return the response.
-
-        json is sent as JSON; data is text, bytes or a form. The response has status, ok, headers, text,
-        content, json() and raise_for_status(). Libraries such as urllib.request work too.
-        """
-        from . import network
-
-        return network.fetch(self.servers, url, method, headers, json, data, timeout)
-
     def checkpoint(self, step, context=None):
         """Record a step in the session's log; it is on disk when this returns."""
         if isinstance(step, bool) or not isinstance(step, (int, float, str)):
@@ -319,10 +309,10 @@ class _Interpreter:
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:
             self._offer_privacy()
-        unavailable.servers = None
+        unavailable.requests = None
         if "network" in request:
-            self._offer({"fetch": self.fetch})
-            unavailable.servers = self.servers
+            unavailable.requests = getattr(features, request["network"]).requests(self.servers)
+            self._offer(unavailable.requests.names())
         passes = [privacy.Tokens(request.pop("tokens"), request.pop("numbers", ())).restore_constants] if "tokens" in request else []
         if guard:
             passes.append(lambda tree: guard.check(tree, g.keys() | new.keys()))

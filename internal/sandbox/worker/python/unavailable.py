@@ -11,11 +11,10 @@ import mmap
 import os
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
-HTTP = "only HTTP requests to hosts that the operator allows: use fetch(url)"
 LOCAL = "no sockets between processes here: use multiprocessing.Queue or Pipe, or socket.socketpair"
 PROGRAMS = "programs other than Python cannot be started here: write it in Python, or use a tool of a server"
 
-servers = None  # sends HTTP requests, if they are allowed
+requests = None  # sends HTTP requests, if they are allowed; see package features
 
 _SHELL = "/bin/sh"
 _MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
@@ -39,11 +38,9 @@ def _wrap_new(socket):
 
     def __new__(cls, family=-1, type=-1, proto=-1, fileno=None):
         stream = type == -1 or type & 0xF == socket.SOCK_STREAM
-        if servers is None or cls is not socket.socket or fileno is not None or family not in (-1, socket.AF_INET, socket.AF_INET6) or not stream:
+        if requests is None or cls is not socket.socket or fileno is not None or family not in (-1, socket.AF_INET, socket.AF_INET6) or not stream:
             return new(cls)
-        from . import network
-
-        return network.Connection(servers)
+        return requests.connect()
 
     socket.socket.__new__ = __new__
 
@@ -58,11 +55,16 @@ def wrap_ssl(ssl):
     ssl.SSLContext.wrap_socket = wrap_socket
 
 
-def wrap_httpx(transports):
+def wrap_httpx(module):
     """Make the asynchronous transport of httpx work if HTTP requests are allowed."""
-    from . import network
+    send = module.AsyncHTTPTransport.handle_async_request
 
-    network.wrap_httpx(transports, lambda: servers)
+    async def handle_async_request(self, request):
+        if requests is None:
+            return await send(self, request)
+        return await requests.send_httpx(module, request)
+
+    module.AsyncHTTPTransport.handle_async_request = handle_async_request
 
 
 def _wrap_init(socket):
@@ -73,7 +75,7 @@ def _wrap_init(socket):
             init(self, family, type, proto, fileno)
         except OSError as e:
             if fileno is None and e.errno in (errno.EPERM, errno.EACCES):
-                e.strerror = LOCAL if family == socket.AF_UNIX else NETWORK if servers is None else HTTP
+                e.strerror = LOCAL if family == socket.AF_UNIX else NETWORK if requests is None else requests.hint
             raise
 
     socket.socket.__init__ = __init__
@@ -83,7 +85,7 @@ def _wrap_lookup(socket):
     getaddrinfo = socket.getaddrinfo
 
     def lookup(host, port, family=0, type=0, proto=0, flags=0):
-        if servers is not None and host and str(port or 0).isdigit():  # the daemon resolves the name
+        if requests is not None and host and str(port or 0).isdigit():  # the daemon resolves the name
             return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host if isinstance(host, str) else host.decode(), int(port or 0)))]
         try:
             return getaddrinfo(host, port, family, type, proto, flags)

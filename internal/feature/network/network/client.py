@@ -9,8 +9,8 @@ import io
 import json
 import urllib.parse
 
-from . import plan
-from .errors import ToolError, note
+from ... import plan
+from ...errors import ToolError, note
 
 _SERVER = "network"
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -389,24 +389,14 @@ def _join_chunks(body):
     return b"".join(chunks)
 
 
-def wrap_httpx(module, allowed):
-    """Make the asynchronous transport of httpx send its requests in a thread by what allowed returns, unless that is None."""
-    send = module.AsyncHTTPTransport.handle_async_request
-
-    async def handle_async_request(self, request):
-        servers = allowed()
-        if servers is None:
-            return await send(self, request)
-        import asyncio
-
-        body = await request.aread()
-        timeout = request.extensions.get("timeout", {}).get("read")
-        try:
-            r = await servers.in_thread(exchange, servers, request.method, str(request.url), request.headers.multi_items(), body, timeout)
-        except TimeoutError as e:
-            raise module.ReadTimeout(str(e), request=request) from None
-        except OSError as e:
-            raise module.ConnectError(str(e), request=request) from None
-        return module.Response(r.status, headers=r.headers.pairs, content=r.content, request=request)
-
-    module.AsyncHTTPTransport.handle_async_request = handle_async_request
+async def send_httpx(servers, module, request):
+    """Send a request of the asynchronous transport of httpx, which is in module, in a thread."""
+    body = await request.aread()
+    timeout = request.extensions.get("timeout", {}).get("read")
+    try:
+        r = await servers.in_thread(exchange, servers, request.method, str(request.url), request.headers.multi_items(), body, timeout)
+    except TimeoutError as e:
+        raise module.ReadTimeout(str(e), request=request) from None
+    except OSError as e:
+        raise module.ConnectError(str(e), request=request) from None
+    return module.Response(r.status, headers=r.headers.pairs, content=r.content, request=request)

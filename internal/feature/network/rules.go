@@ -140,6 +140,18 @@ func checkSecret(r Rule) error {
 	return nil
 }
 
+// ownHeaders belong to the connection or are derived from the request. Those that libraries send
+// with every request are ignored, others are refused.
+var ownHeaders = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Content-Length": true, "Accept-Encoding": true, "Proxy-Connection": true, "Expect": true, "Host": true,
+	"Transfer-Encoding": false, "Te": false, "Trailer": false, "Upgrade": false, "Proxy-Authorization": false, "Proxy-Authenticate": false, "Http2-Settings": false,
+}
+
+func isOwnHeader(name string) bool {
+	_, own := ownHeaders[alike(name)]
+	return own
+}
+
 func parsePrefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil

@@ -105,18 +105,6 @@ func parseURL(text string) (u *url.URL, wrong string) {
 	return u, ""
 }
 
-// ownHeaders belong to the connection or are derived from the request. Those that libraries send
-// with every request are ignored, others are refused.
-var ownHeaders = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Content-Length": true, "Accept-Encoding": true, "Proxy-Connection": true, "Expect": true, "Host": true,
-	"Transfer-Encoding": false, "Te": false, "Trailer": false, "Upgrade": false, "Proxy-Authorization": false, "Proxy-Authenticate": false, "Http2-Settings": false,
-}
-
-func isOwnHeader(name string) bool {
-	_, own := ownHeaders[alike(name)]
-	return own
-}
-
 // parseHeaders returns the headers to send with a rule's secret, or what is wrong with them.
 func parseHeaders(given map[string]string, u *url.URL, secret *Secret) (h http.Header, wrong string) {
 	h = http.Header{}

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -11,6 +12,9 @@ func (*Rules) Noun() string { return "the network" }
 
 // Validate implements upstream.Kind. NewRules has checked the rules.
 func (*Rules) Validate() error { return nil }
+
+// For implements daemon.TenantKind: a tenant has rules of its own.
+func (*Rules) For(c *config.Config) upstream.Kind { return rulesOf(c) }
 
 // Connector implements upstream.Kind. Opening a connection sends nothing.
 func (r *Rules) Connector(h *upstream.Host) upstream.Connector {

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
 

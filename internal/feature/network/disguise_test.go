@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // A rule with paths allows a path if each program behind it reads one that the rule allows.
