@@ -79,12 +79,13 @@ type Core struct {
 
 // Part is a started feature. Fields that are not set add nothing.
 type Part struct {
-	Value     any             // for its commands; see Started
-	Tools     []builtin.Tool  // for clients
-	HostCalls hostcall.Source // of code; without Methods there are none
-	About     string          // a line about its Python, for the description of execute_code
-	Probes    []ModelProbe    // models that doctor asks
-	Exports   builtin.Exports // tools of single tenants; one feature at most has them
+	Value     any                 // for its commands; see Started
+	Tools     []builtin.Tool      // for clients
+	Resources []builtin.Resources // for clients
+	HostCalls hostcall.Source     // of code; without Methods there are none
+	About     string              // a line about its Python, for the description of execute_code
+	Probes    []ModelProbe        // models that doctor asks
+	Exports   builtin.Exports     // tools of single tenants; one feature at most has them
 	// Workflows are the programs of tenants that are compiled when they run; one feature at most has them.
 	Workflows Workflows
 	// Solve solves tasks in words that no client waits for; one feature at most has it.
@@ -166,6 +167,13 @@ func (all parts) tools() (tools []builtin.Tool) {
 		tools = append(tools, p.Tools...)
 	}
 	return tools
+}
+
+func (all parts) resources() (resources []builtin.Resources) {
+	for _, p := range all {
+		resources = append(resources, p.Resources...)
+	}
+	return resources
 }
 
 func (all parts) exports() builtin.Exports {

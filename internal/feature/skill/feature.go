@@ -6,13 +6,18 @@ package skill
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 )
 
-// Feature returns the feature: the command skills.
+// Feature returns the feature: the tools, resources and folders of skills, and the command skills.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: "skill"},
+		Feature:  daemon.Feature{Name: "skill", Start: start},
 		Docs:     "skills.md",
 		Commands: commands,
 	}
+}
+
+func start(core daemon.Core) (daemon.Part, error) {
+	return daemon.Part{Tools: Tools(core.Runner), Resources: []builtin.Resources{Resources()}}, nil
 }
