@@ -132,7 +132,7 @@ func runSave(ctx context.Context, env *cli.Env, o saveOptions) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if draft, err = d.Runner.Code.CheckSkill(ctx, home, "", draft, nil); err != nil {
+	if draft, err = check(ctx, d.Runner.Code, home, "", draft, nil); err != nil {
 		return err
 	}
 	saved, err := home.Skills.Save(ctx, draft)

@@ -146,7 +146,7 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 		return nil, err
 	}
 	for i := range drafts {
-		if drafts[i], err = d.Runner.Code.CheckSkill(ctx, home, "", drafts[i], nil); err != nil {
+		if drafts[i], err = check(ctx, d.Runner.Code, home, "", drafts[i], nil); err != nil {
 			return nil, fault.Wrap(fault.KindOf(err), err, "%s: %s", dir, fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
 	}

@@ -104,7 +104,7 @@ func runPromote(ctx context.Context, env *cli.Env, o promoteOptions) error {
 		if err != nil {
 			return err
 		}
-		made, err := d.Runner.Code.Promote(ctx, home, code, o.draft)
+		made, err := promote(ctx, d.Runner.Code, home, code, o.draft)
 		if err != nil {
 			return err
 		}

@@ -4,15 +4,20 @@
 package skill
 
 import (
+	"embed"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 )
 
+//go:embed skill/*.py
+var python embed.FS
+
 // Feature returns the feature: the tools, resources and folders of skills, and the command skills.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: "skill", Start: start},
+		Feature:  daemon.Feature{Name: "skill", Python: python, Start: start},
 		Docs:     "skills.md",
 		Commands: commands,
 	}

@@ -93,7 +93,7 @@ func (s tools) save(ctx context.Context, c builtin.Call, args struct {
 		}
 	}
 	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
-	if d, err = s.runner.Code.CheckSkill(ctx, c.Home, c.Subset, d, tokens); err != nil {
+	if d, err = check(ctx, s.runner.Code, c.Home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
 	}
 	if _, err := c.Home.Skills.Save(ctx, d); err != nil {
