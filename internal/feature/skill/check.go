@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
@@ -28,4 +29,12 @@ func check(ctx context.Context, c pycode.Checker, h *home.Home, subset string, d
 		d.Tools = skills.Resolve(v.Now(), checked.Tools)
 	}
 	return d, d.Check()
+}
+
+// remove deletes a skill with all its versions and tests.
+func remove(ctx context.Context, h *home.Home, name string) error {
+	if _, err := skilltest.Open(h).Delete(ctx, name); err != nil {
+		return err
+	}
+	return h.Skills.Delete(ctx, name)
 }

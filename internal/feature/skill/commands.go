@@ -198,7 +198,7 @@ func runLoad(ctx context.Context, env *cli.Env, name string, version int) error 
 func runDelete(ctx context.Context, env *cli.Env, names []string) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
-			if err := home.Skills.Delete(ctx, name); err != nil {
+			if err := remove(ctx, home, name); err != nil {
 				return err
 			}
 		}

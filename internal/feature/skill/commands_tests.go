@@ -71,7 +71,7 @@ func runRecord(ctx context.Context, env *cli.Env, o testOptions) error {
 		if err != nil {
 			return err
 		}
-		number, err := home.Skills.AddTest(ctx, name, made)
+		number, err := skilltest.Open(home).Add(ctx, name, made)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func findSkills(ctx context.Context, home *home.Home, names []string) ([]skill.M
 
 // testSkill runs the tests of a skill.
 func testSkill(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, m skill.Metadata, o testOptions) (results []testResult, err error) {
-	tests, err := home.Skills.Tests(ctx, m.Name)
+	tests, err := skilltest.Open(home).List(ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +183,9 @@ func runTestDelete(ctx context.Context, env *cli.Env, o testOptions) error {
 		return cli.Usagef("--delete needs the names of skills, and no other flag")
 	}
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
-		deleted := int64(0)
+		deleted := 0
 		for _, name := range o.names {
-			n, err := home.Skills.DeleteTests(ctx, name)
+			n, err := skilltest.Open(home).Delete(ctx, name)
 			if err != nil {
 				return err
 			}

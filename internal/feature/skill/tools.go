@@ -155,7 +155,7 @@ func (s tools) markStale(ctx context.Context, c builtin.Call, skills []skill.Met
 }
 
 func deleteSkill(ctx context.Context, c builtin.Call, args struct{ Name string }) (redact.Message, error) {
-	if err := c.Home.Skills.Delete(ctx, args.Name); err != nil {
+	if err := remove(ctx, c.Home, args.Name); err != nil {
 		return redact.Message{}, err
 	}
 	return builtin.Did("Skill '%s' deleted", args.Name)
