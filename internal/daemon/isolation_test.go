@@ -33,7 +33,8 @@ const ofOwner = "of the owner"
 // that she gets for an id that nobody has.
 func TestTenantsAreIsolatedOnEveryEntryPoint(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	url, d, stop := startTokens(t, daemon.Config{Features: []daemon.Feature{skills.Feature().Feature, state.Feature().Feature}, Config: config.Config{DataDir: data}})
+	features := []daemon.Feature{skills.Feature().Feature, state.Feature().Feature}
+	url, d, stop := startTokens(t, daemon.Config{Features: features, Config: config.Config{DataDir: data}})
 	owned := newOwned(t, url, d)
 	var rows []entryPoint
 	for name, ask := range transports {

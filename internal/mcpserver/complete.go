@@ -102,7 +102,8 @@ func (s completions) valuesOfTemplate(ctx context.Context, home *home.Home, temp
 		}
 		known = append(known, r.Template.URI)
 	}
-	return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s", fault.Quoted(template), strings.Join(append(known, fileTemplate), " or "))
+	known = append(known, fileTemplate)
+	return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s", fault.Quoted(template), strings.Join(known, " or "))
 }
 
 // paramsOf returns the parameters of a tool that is listed for a tenant; nil if it is not listed.

@@ -51,7 +51,8 @@ func (c Checker) Compile(ctx context.Context, h *home.Home, code string, tokens 
 		Message string // "" if the code compiles
 		Token   bool   // the error is about a token
 	}
-	if err := c.Evaluate(ctx, h, CompileCode, map[string]any{"source": code, "tokens": tokens}, "code could not be compiled", &found); err != nil {
+	vars := map[string]any{"source": code, "tokens": tokens}
+	if err := c.Evaluate(ctx, h, CompileCode, vars, "code could not be compiled", &found); err != nil {
 		return Compiled{}, err
 	}
 	switch {

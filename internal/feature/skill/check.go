@@ -14,7 +14,9 @@ import (
 // reason. It returns the skill with its tools, and with tokens in string literals and comments
 // of the code replaced by their values, escaped as needed. It waits until the servers of these
 // tools have listed them or have failed to, and ends with ctx.
-func check(ctx context.Context, c pycode.Checker, h *home.Home, subset string, d skill.Draft, tokens map[string]string) (skill.Draft, error) {
+func check(
+	ctx context.Context, c pycode.Checker, h *home.Home, subset string, d skill.Draft, tokens map[string]string,
+) (skill.Draft, error) {
 	if err := d.Check(); err != nil {
 		return d, err
 	}

@@ -39,7 +39,8 @@ func promote(ctx context.Context, c pycode.Checker, h *home.Home, of recent.Code
 		Parameters []string
 		Message    string
 	}
-	if err := c.Evaluate(ctx, h, promoteCode, map[string]string{"_source": of.Code, "_name": d.Name}, "the code could not be made a function", &made); err != nil {
+	vars := map[string]string{"_source": of.Code, "_name": d.Name}
+	if err := c.Evaluate(ctx, h, promoteCode, vars, "the code could not be made a function", &made); err != nil {
 		return p, err
 	}
 	if made.Message != "" {

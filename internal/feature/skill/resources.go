@@ -65,9 +65,9 @@ func listResources(ctx context.Context, home *home.Home) (all []builtin.Resource
 	skills, err := home.Skills.List(ctx)
 	for _, m := range skills {
 		front := folder.NewFrontmatter(m)
-		all = append(all,
-			builtin.Resource{Resource: wire.Resource{URI: scheme + front.Name + "/" + folder.Manifest, Name: front.Name, Description: front.Description, MIME: markdownType}},
-			builtin.Resource{Resource: wire.Resource{URI: scheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType}, File: module(m.Name)})
+		manifest := wire.Resource{URI: scheme + front.Name + "/" + folder.Manifest, Name: front.Name, Description: front.Description, MIME: markdownType}
+		code := wire.Resource{URI: scheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType}
+		all = append(all, builtin.Resource{Resource: manifest}, builtin.Resource{Resource: code, File: module(m.Name)})
 	}
 	return all, err
 }
