@@ -17,7 +17,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
@@ -52,12 +51,6 @@ var argumentValues = map[string][]cli.Values{
 	"servers remove":    {ownServers},
 	"session resume":    {cli.Named(session.NameQuery), cli.LocalFiles},
 	"session show":      {cli.Named(session.NameQuery)},
-	"skills delete":     {cli.Named(skill.NameQuery)},
-	"skills export":     {cli.Named(skill.NameQuery)},
-	"skills import":     {cli.LocalDirs},
-	"skills load":       {cli.Named(skill.NameQuery)},
-	"skills save":       {cli.Named(skill.NameQuery), cli.LocalFiles},
-	"skills test":       {cli.Named(skill.NameQuery)},
 	"tenant activate":   {cli.TenantNames},
 	"tenant delete":     {cli.TenantNames},
 	"tenant key list":   {cli.TenantNames},

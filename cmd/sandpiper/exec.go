@@ -42,18 +42,18 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
   sandpiper exec --context '{"name": "Ada"}' -c 'f"Hello {name}"'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.inline = cmd.Flags().Changed("code")
+			o.source.Inline = cmd.Flags().Changed("code")
 			if cmd.Flags().Changed("timeout") && o.timeout == 0 || cmd.Flags().Changed("memory") && o.memory == 0 {
 				return cli.Usagef("--timeout and --memory must be more than 0; omit them for the defaults")
 			}
 			if len(args) > 0 {
-				o.script = args[0]
+				o.source.File = args[0]
 			}
 			return runExec(cmd.Context(), env, o)
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
+	f.StringVarP(&o.source.Text, "code", "c", "", "run `CODE`")
 	cli.DurationFlag(f, &o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")

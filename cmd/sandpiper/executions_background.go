@@ -33,16 +33,16 @@ execution.`,
   sandpiper executions watch exec_e25rjubtohqyskjqfnsornzl3p`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.inline = cmd.Flags().Changed("code")
+			o.source.Inline = cmd.Flags().Changed("code")
 			if len(args) > 0 {
-				o.script = args[0]
+				o.source.File = args[0]
 			}
 			return runExecutionsRun(cmd.Context(), env, o, description, journal.OnRestart(restart), background)
 		},
 	}
 	f := c.Flags()
 	f.BoolVar(&background, "background", false, "print the id and return at once")
-	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
+	f.StringVarP(&o.source.Text, "code", "c", "", "run `CODE`")
 	f.StringVar(&description, "task", "", "solve the task described by `TEXT` instead of running code")
 	cli.EnumFlag(f, &restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report", string(journal.ResumeOnRestart), string(journal.ReportOnRestart))
 	cli.DurationFlag(f, &o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
@@ -53,7 +53,7 @@ execution.`,
 
 func runExecutionsRun(ctx context.Context, env *cli.Env, o execOptions, description string, restart journal.OnRestart, background bool) error {
 	b := execution.StoredRequest{Task: description}
-	if description == "" || o.inline || o.script != "" {
+	if description == "" || o.source.Inline || o.source.File != "" {
 		req, err := newRequest(env, o)
 		if err != nil {
 			return err

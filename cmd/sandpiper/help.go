@@ -25,8 +25,7 @@ func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) 
 		title    string
 		commands []*cobra.Command
 	}{
-		{cli.CodeGroup, []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), sessionCommand(env),
-			skillsCommand(env)}},
+		{cli.CodeGroup, []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), sessionCommand(env)}},
 		{cli.ServersGroup, []*cobra.Command{serversCommand(env), toolsCommand(env)}},
 		{"Safety", []*cobra.Command{approvalsCommand(env), auditCommand(env), piiCommand(env), policyCommand(env), trustCommand(env)}},
 		{cli.OperationGroup, []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},

@@ -103,7 +103,7 @@ func programOfTests() {
 // Without a feature the rest of the program works. A script of the feature states what is missing. One
 // script of the core, another for each feature, shows the rest, and all of them if slow tests run.
 func TestFeaturesCanBeLeftOut(t *testing.T) {
-	rest := []string{"exec", "exec_files", "files", "servers", "skills", "tenant"}
+	rest := []string{"exec", "exec_files", "files", "servers", "session", "tenant"}
 	for i, f := range all.Features() {
 		core := rest
 		if i %= len(rest); !longtest.Slow() {

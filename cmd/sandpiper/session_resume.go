@@ -33,14 +33,14 @@ a time limit, are skipped.`,
   sandpiper session resume report -c 'sorted(totals)[-3:]'`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.session, o.inline = args[0], cmd.Flags().Changed("code")
+			o.session, o.source.Inline = args[0], cmd.Flags().Changed("code")
 			if len(args) > 1 {
-				o.script = args[1]
+				o.source.File = args[1]
 			}
 			return runResume(cmd.Context(), env, o)
 		},
 	}
-	c.Flags().StringVarP(&o.code, "code", "c", "", "run `CODE` afterwards")
+	c.Flags().StringVarP(&o.source.Text, "code", "c", "", "run `CODE` afterwards")
 	cli.DurationFlag(c.Flags(), &o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
 	c.Flags().BoolVar(&o.repeatCalls, "repeat-calls", false, "make the calls of tasks without a record again")
 	c.Flags().IntVar(&o.memory, "memory", 0, "memory in `MB` that the interpreter may use (default 500)")
@@ -54,7 +54,7 @@ type rebuilt struct {
 }
 
 func runResume(ctx context.Context, env *cli.Env, o execOptions) error {
-	more := o.inline || o.script != ""
+	more := o.source.Inline || o.source.File != ""
 	var req execution.Request
 	if more {
 		var err error

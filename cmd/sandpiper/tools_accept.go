@@ -9,7 +9,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -130,13 +129,13 @@ func showQuarantined(env *cli.Env, now *catalog.Snapshot, server string, names [
 		printChange(env, "output", string(c.Before.Output), string(c.After.Output))
 		printChange(env, "title", c.Before.Title, c.After.Title)
 		printChange(env, "annotations", hintsText(c.Before.Hints), hintsText(c.After.Hints))
-		printSuspected(env, c.Suspected)
+		cli.PrintSuspected(env, c.Suspected)
 	}
 	if texts && v.NewTexts != nil {
 		env.Printf("%s, with --all\n", cli.VisibleName(server))
 		printChange(env, "title", v.Title, v.NewTexts.Title)
 		printChange(env, "instructions", v.Instructions, v.NewTexts.Instructions)
-		printSuspected(env, suspectedIn(v.NewTexts.Title, v.NewTexts.Instructions))
+		cli.PrintSuspected(env, cli.Suspect(v.NewTexts.Title, v.NewTexts.Instructions))
 	}
 	switch {
 	case !pending:
@@ -154,7 +153,7 @@ type change struct {
 	Before, After tool.Definition `json:"-"`
 	Old           json.RawMessage `json:"before,omitempty"`
 	New           json.RawMessage `json:"after"`
-	Suspected     []suspicion     `json:"suspected_injection,omitempty"`
+	Suspected     []cli.Suspicion `json:"suspected_injection,omitempty"`
 }
 
 func newChange(t catalog.Tool) change {
@@ -163,7 +162,7 @@ func newChange(t catalog.Tool) change {
 		c.Old, _ = json.Marshal(c.Before)
 	}
 	c.New, _ = json.Marshal(c.After)
-	c.Suspected = suspectedIn(c.After.Tool, c.After.Title, c.After.Description, string(c.After.Input), string(c.After.Output))
+	c.Suspected = cli.Suspect(c.After.Tool, c.After.Title, c.After.Description, string(c.After.Input), string(c.After.Output))
 	return c
 }
 
@@ -173,27 +172,6 @@ func (c change) input() string {
 		return ""
 	}
 	return string(c.Before.Input)
-}
-
-// suspicion is text that reads like instructions to a model.
-type suspicion struct {
-	Kind string `json:"kind"` // see package guardrail
-	Text string `json:"text"`
-}
-
-func suspectedIn(texts ...string) (all []suspicion) {
-	for _, text := range texts {
-		for _, i := range guardrail.FindInjections(text) {
-			all = append(all, suspicion{i.Kind, text[i.Start:i.End]})
-		}
-	}
-	return all
-}
-
-func printSuspected(env *cli.Env, all []suspicion) {
-	for _, s := range all {
-		env.Printf("  %s %s\n", cli.StyleFor(env.Stdout).Red("suspected injection ("+s.Kind+"):"), cli.VisibleName(s.Text))
-	}
 }
 
 func printChange(env *cli.Env, field, before, after string) {

@@ -18,7 +18,7 @@ func (d builder) newBackground() *background.Scheduler {
 	return background.New(background.Config{
 		Homes:   d.Tenants,
 		Runner:  d.Runner,
-		Writers: background.Writers{Solve: d.parts.solve(), Compile: d.parts.workflows().Compile},
+		Writers: background.Writers{Solve: d.parts.solve(), Compile: d.parts.compile()},
 		Running: running,
 		Before:  d.parts.before,
 		Log:     d.log.Logger,

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"io/fs"
 	"log/slog"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -85,10 +83,10 @@ type Core struct {
 	// HasTool reports whether the MCP server has a tool of that name, in any profile. It is called when the
 	// daemon is built.
 	HasTool func(name string) bool
-	// Check reports that a program does not exist, or does not take its inputs.
-	Check   func(context.Context, *home.Home, background.Program) error
-	Tools   *execution.Tools // that code can call, and the search for them
-	Privacy *redact.Rules    // redacts what leaves the daemon
+	// Programs returns the programs of a kind.
+	Programs func(kind string) background.Programs
+	Tools    *execution.Tools // that code can call, and the search for them
+	Privacy  *redact.Rules    // redacts what leaves the daemon
 	// Permit reports that the policy or the person does not allow a call.
 	Permit func(context.Context, *home.Home, tool.Call) error
 	Log    *slog.Logger
@@ -96,14 +94,16 @@ type Core struct {
 
 // Part is a started feature. Fields that are not set add nothing.
 type Part struct {
-	Value     any             // for its commands; see Started
-	Tools     []builtin.Tool  // for clients
-	HostCalls hostcall.Source // of code; without Methods there are none
-	About     string          // a line about its Python, for the description of execute_code
-	Probes    []ModelProbe    // models that doctor asks
-	Exports   builtin.Exports // tools of single tenants; one feature at most has them
-	// Workflows are the programs of tenants that are compiled when they run; one feature at most has them.
-	Workflows Workflows
+	Value     any                 // for its commands; see Started
+	Tools     []builtin.Tool      // for clients
+	Resources []builtin.Resources // for clients
+	HostCalls hostcall.Source     // of code; without Methods there are none
+	About     string              // a line about its Python, for the description of execute_code
+	Probes    []ModelProbe        // models that doctor asks
+	Exports   builtin.Exports     // tools of single tenants; one feature at most has them
+	Programs  background.Programs
+	// Compile compiles workflows when they run; one feature at most has it.
+	Compile background.Compile
 	// Solve solves tasks in words that no client waits for; one feature at most has it.
 	Solve background.Solve
 	Relay *builtin.Relay // answers clients in a profile of its own, without running code
@@ -126,17 +126,6 @@ type ModelProbe struct {
 	Run func(context.Context) error
 }
 
-// Workflows compile programs by name.
-type Workflows struct {
-	// Check reports that there is no such workflow, or that it does not take the inputs.
-	Check func(ctx context.Context, h *home.Home, name string, inputs json.RawMessage) error
-	// Compile adds its code to the request of an execution.
-	Compile func(context.Context, *home.Home, execution.Request) (execution.Request, error)
-}
-
-// errNoWorkflows is the error of a workflow without the feature.
-var errNoWorkflows = fault.New(fault.Unavailable, "this program has no workflows")
-
 // parts are the started features.
 type parts []Part
 
@@ -150,17 +139,11 @@ func startFeatures(d *Daemon, tools *execution.Tools) error {
 		Homes:    d.Tenants,
 		Runner:   d.Runner,
 		HasTool:  func(name string) bool { return d.server.HasTool(name) },
-		Check: func(ctx context.Context, h *home.Home, p background.Program) error {
-			if p.Workflow != "" {
-				return d.parts.workflows().Check(ctx, h, p.Workflow, p.Inputs)
-			}
-			_, err := h.Skills.Find(ctx, p.Skill, 0)
-			return err
-		},
-		Tools:   tools,
-		Privacy: d.Privacy,
-		Permit:  d.calls.Permit,
-		Log:     d.log.Logger,
+		Programs: func(kind string) background.Programs { return d.parts.programs(kind) },
+		Tools:    tools,
+		Privacy:  d.Privacy,
+		Permit:   d.calls.Permit,
+		Log:      d.log.Logger,
 	}
 	for _, f := range d.cfg.Features {
 		if f.Start == nil {
@@ -185,6 +168,13 @@ func (all parts) tools() (tools []builtin.Tool) {
 	return tools
 }
 
+func (all parts) resources() (resources []builtin.Resources) {
+	for _, p := range all {
+		resources = append(resources, p.Resources...)
+	}
+	return resources
+}
+
 func (all parts) exports() builtin.Exports {
 	for _, p := range all {
 		if p.Exports != nil {
@@ -194,18 +184,24 @@ func (all parts) exports() builtin.Exports {
 	return nil
 }
 
-func (all parts) workflows() Workflows {
+// programs returns those of a kind.
+func (all parts) programs(kind string) background.Programs {
 	for _, p := range all {
-		if p.Workflows.Check != nil {
-			return p.Workflows
+		if p.Programs.Kind == kind {
+			return p.Programs
 		}
 	}
-	return Workflows{
-		Check: func(context.Context, *home.Home, string, json.RawMessage) error { return errNoWorkflows },
-		Compile: func(context.Context, *home.Home, execution.Request) (execution.Request, error) {
-			return execution.Request{}, errNoWorkflows
-		},
+	return background.NoPrograms(kind)
+}
+
+// compile returns the function that compiles workflows, nil if there is none.
+func (all parts) compile() background.Compile {
+	for _, p := range all {
+		if p.Compile != nil {
+			return p.Compile
+		}
 	}
+	return nil
 }
 
 // about returns lines about the Python of features.

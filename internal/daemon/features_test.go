@@ -2,15 +2,19 @@ package daemon_test
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -32,6 +36,13 @@ func TestFeatureUsesTheCore(t *testing.T) {
 				Value: started,
 				Wrong: func(context.Context) []error { return []error{fault.New(fault.Invalid, "probe is wrong")} },
 				Close: func() error { *started++; return nil },
+				Programs: background.Programs{
+					Kind: "probe",
+					Check: func(context.Context, *home.Home, string, json.RawMessage) error {
+						return fault.New(fault.NotFound, "there is no probe")
+					},
+					Request: func(name string) (execution.Request, error) { return execution.Request{Code: strconv.Quote(name)}, nil },
+				},
 			}, nil
 		},
 	}
@@ -64,11 +75,15 @@ func TestFeatureUsesTheCore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := core.Check(t.Context(), h, background.Program{Workflow: "report"}); fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("a workflow without the feature: %v", err)
-	}
-	if err := core.Check(t.Context(), h, background.Program{Skill: "report"}); fault.KindOf(err) != fault.NotFound {
-		t.Errorf("a skill that does not exist: %v", err)
+	for kind, want := range map[string]string{"probe": "there is no probe", "workflow": "this program has no workflows"} {
+		p := core.Programs(kind)
+		if err := p.Check(t.Context(), h, "report", nil); fault.Message(err) != want {
+			t.Errorf("a %s that does not exist: %v", kind, err)
+		}
+		text, err := p.Stored("report", nil, "from a test")
+		if (err == nil) != (kind == "probe") || err == nil && !strings.Contains(string(text), `\"report\"`) {
+			t.Errorf("the request of a %s: %s, %v", kind, text, err)
+		}
 	}
 	if err := h.Release(t.Context()); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	skills "github.com/sandpiper-mcp/sandpiper/internal/feature/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -32,7 +33,8 @@ const ofOwner = "of the owner"
 // that she gets for an id that nobody has.
 func TestTenantsAreIsolatedOnEveryEntryPoint(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	url, d, stop := startTokens(t, daemon.Config{Features: []daemon.Feature{state.Feature().Feature}, Config: config.Config{DataDir: data}})
+	features := []daemon.Feature{skills.Feature().Feature, state.Feature().Feature}
+	url, d, stop := startTokens(t, daemon.Config{Features: features, Config: config.Config{DataDir: data}})
 	owned := newOwned(t, url, d)
 	var rows []entryPoint
 	for name, ask := range transports {

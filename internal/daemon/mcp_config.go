@@ -13,6 +13,7 @@ import (
 func mcpConfig(d builder, key []byte) mcpserver.Config {
 	return mcpserver.Config{
 		Tools:          d.parts.tools(),
+		Resources:      d.parts.resources(),
 		Globals:        globals(d.cfg.Features),
 		About:          d.parts.about(),
 		Exports:        d.parts.exports(),

@@ -83,7 +83,7 @@ func TestAnswerIsSentAfterARestart(t *testing.T) {
 			t.Errorf("%s gets another answer than for an unknown connection:\n%s", name, diff)
 		}
 	}
-	if res := sendHTTP(t, "POST", url+"/mcp", call("list_skills", `{}`), ownerToken, connection...); res.StatusCode != http.StatusNotFound {
+	if res := sendHTTP(t, "POST", url+"/mcp", call("list_workspace_files", `{}`), ownerToken, connection...); res.StatusCode != http.StatusNotFound {
 		t.Errorf("the connection still exists: %s", res.Status)
 	}
 }
@@ -92,7 +92,7 @@ func TestAnswerIsSentAfterARestart(t *testing.T) {
 // name: clients know "message" only, and log any other as unknown.
 func TestFirstEventHasRetry(t *testing.T) {
 	url := serveTokens(t, daemon.Config{})
-	res := sendHTTP(t, "POST", url+"/mcp", call("list_skills", `{}`), ownerToken, connect(t, url, ownerToken)...)
+	res := sendHTTP(t, "POST", url+"/mcp", call("list_workspace_files", `{}`), ownerToken, connect(t, url, ownerToken)...)
 	body, err := io.ReadAll(res.Body)
 	if err != nil || !regexp.MustCompile(`^retry: 1500\nid: [A-Z2-7]+_0\ndata: \n\nevent: message\n`).Match(body) {
 		t.Errorf("%q %v", body, err)

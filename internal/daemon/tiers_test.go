@@ -112,15 +112,15 @@ func TestClientsChooseProfileAndSubset(t *testing.T) {
 		want, not            []string
 	}{
 		{"", ownerToken, list, []string{`"get_server_tools"`, "servers.good", "secret"}, nil},
-		{"?profile=lean", ownerToken, list, []string{`"execute_code"`, `"search_tools"`}, []string{`"list_servers"`, `"save_skill"`}},
+		{"?profile=lean", ownerToken, list, []string{`"execute_code"`, `"search_tools"`}, []string{`"list_servers"`, `"write_workspace_file"`}},
 		{"?profile=lean", ownerToken, call("list_servers", `{}`), []string{"there is no tool"}, nil},
 		{"?profile=huge", ownerToken, list, []string{`the profile \"huge\" cannot be chosen: use lean or standard or full`}, nil},
 		{"?profile=passthrough", ownerToken, list, []string{"cannot be chosen"}, nil},
-		{"", aliceToken, list, []string{`"save_skill"`, "Servers: good."}, []string{`"list_servers"`}},
+		{"", aliceToken, list, []string{`"write_workspace_file"`, "Servers: good."}, []string{`"list_servers"`}},
 		{"", aliceToken, call("list_servers", `{}`), []string{"there is no tool"}, nil},
 		{"?profile=full", aliceToken, list, []string{"the profile full is not available to this caller: use lean or standard"}, nil},
 		{"/p/some", ownerToken, list, []string{"Servers: good."}, nil},
-		{"/p/some?profile=lean", ownerToken, list, []string{"Servers: good."}, []string{`"save_skill"`}},
+		{"/p/some?profile=lean", ownerToken, list, []string{"Servers: good."}, []string{`"write_workspace_file"`}},
 		{"/p/some", ownerToken, call("search_tools", `{"query":"reveal echo","detail_level":"name"}`), []string{"echo"}, []string{`name\":\"reveal`}},
 		{"/p/few", ownerToken, call("search_tools", `{"query":"reveal echo purge","detail_level":"name"}`), []string{"echo", "reveal"}, []string{`name\":\"purge`}},
 		{"/p/few", aliceToken, call("search_tools", `{"query":"reveal echo purge","detail_level":"name"}`), []string{"echo"}, []string{`name\":\"purge`, `name\":\"reveal`}},

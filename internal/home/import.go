@@ -247,11 +247,7 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 	if err := i.checkNames(ctx, db); err != nil {
 		return err
 	}
-	skills, err := skill.New(skill.Config{DB: db, Key: make([]byte, 32)}) // the key of tests is not used
-	if err != nil {
-		return err
-	}
-	names, err := skills.List(ctx)
+	names, err := skill.New(skill.Config{DB: db}).List(ctx)
 	for _, s := range names {
 		if err == nil {
 			err = skill.CheckName(s.Name)

@@ -47,16 +47,6 @@ func (t opener) sessions(r *parts, p paths) (*session.Log, error) {
 	return session.New(cfg)
 }
 
-// skills opens the skills, whose tests are encrypted with a key of the tenant.
-func (t opener) skills(r *parts, p paths) (*skill.Store, error) {
-	key, err := t.deriveKey("skill tests", r.id, "the tests of skills")
-	if err != nil {
-		return nil, err
-	}
-	return skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock, Key: key,
-		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
-}
-
 // deriveKey returns a key of a tenant for the data of one kind; what is its name in errors.
 func (t opener) deriveKey(kind string, id tenant.ID, what string) ([]byte, error) {
 	key, err := t.layout.key().DeriveKey(kind+"\x00"+id.String(), true)
@@ -119,9 +109,8 @@ func (t opener) fill(ctx context.Context, r *parts) (err error) {
 
 // openStores opens what is kept in the database of a tenant.
 func (t opener) openStores(r *parts, p paths) (err error) {
-	if r.skills, err = t.skills(r, p); err != nil {
-		return err
-	}
+	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,
+		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Log: t.cfg.Log, Due: func(at time.Time) error { return t.layout.marks(Executions).Set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})

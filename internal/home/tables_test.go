@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -79,7 +80,7 @@ func fill(t *testing.T, h *home.Home) {
 	if err := h.Skills.AddUses(t.Context(), []string{"greet"}, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Skills.AddTest(t.Context(), "greet", skill.Test{Code: "from skills import greet; greet('Ada')", Result: shape.Learn([]byte(`"x"`))}); err != nil {
+	if _, err := skilltest.Open(h).Add(t.Context(), "greet", skilltest.Test{Code: "from skills import greet; greet('Ada')", Result: shape.Learn([]byte(`"x"`))}); err != nil {
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
@@ -291,7 +292,7 @@ func expect(t *testing.T, h *home.Home) {
 	if d := cmp.Diff(want, h.Learned.Uses(t.Context()).All()); d != "" {
 		t.Error("the used tools:", d)
 	}
-	if all, err := h.Skills.Tests(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
+	if all, err := skilltest.Open(h).List(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
 		t.Errorf("the tests are %+v, %v", all, err)
 	}
 	if sk.Instructions != "Greet people." {

@@ -17,7 +17,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -58,7 +57,6 @@ type encrypted struct {
 	bodies    sealed.Store
 	sessions  *session.Log
 	journal   *journal.Log
-	skills    *skill.Store
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
 }
@@ -70,9 +68,6 @@ func (t opener) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: key}); err != nil {
-		return s, err
-	}
-	if s.skills, err = t.skills(&parts{id: id, db: db}, paths{}); err != nil {
 		return s, err
 	}
 	if s.bodies, err = t.bodies(id, db); err != nil {
@@ -100,9 +95,6 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: derive("sessions")}); err != nil {
 		return s, err
 	}
-	if s.skills, err = skill.New(skill.Config{DB: db, Key: derive("skill tests")}); err != nil {
-		return s, err
-	}
 	s.bodies.DB = db
 	if s.bodies.Cipher, err = sealed.New(derive("sealed"), id.String()); err != nil {
 		return s, err
@@ -118,7 +110,6 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
 	add(s.rekeyBodies(ctx, to.bodies.Cipher))
 	add(s.sessions.Rekey(ctx, to.sessions))
-	add(s.skills.Rekey(ctx, to.skills))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -97,7 +98,7 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "double", Code: "def run(x):\n    return 2 * x\n", Description: "Doubles"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Skills.AddTest(t.Context(), "double", skill.Test{Code: "from skills import double"}); err != nil {
+	if _, err := skilltest.Open(h).Add(t.Context(), "double", skilltest.Test{Code: "from skills import double"}); err != nil {
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "2 * 21"})
@@ -209,7 +210,7 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if s := must(h.Skills.Find(t.Context(), "double", 0))(t); !strings.Contains(s.Code, "2 * x") {
 		t.Errorf("the skill is %+v", s)
 	}
-	if all := must(h.Skills.Tests(t.Context(), "double"))(t); len(all) != 1 || all[0].Code != "from skills import double" {
+	if all := must(skilltest.Open(h).List(t.Context(), "double"))(t); len(all) != 1 || all[0].Code != "from skills import double" {
 		t.Errorf("the tests of the skill are %+v", all)
 	}
 	if s := must(state.Open(h).Get(t.Context(), "cursor"))(t); string(s.Value) != "42" {

@@ -172,7 +172,6 @@ func (s offers) tools(a audience) []builtin.Tool {
 		sessionTools(s).all(),
 		toolTools{s.cfg.Find}.all(),
 		fileTools(),
-		skillTools{s.cfg.Runner}.all(),
 		s.cfg.Tools,
 		backgroundTools(s).all(),
 		privacyTools(s).all(a),

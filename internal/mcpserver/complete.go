@@ -25,14 +25,6 @@ var (
 	serverNames   builtin.Source = ofFinder((*lookup.Finder).ServerNames)
 	toolNames     builtin.Source = ofFinder((*lookup.Finder).ToolNames)
 	categoryNames builtin.Source = ofFinder((*lookup.Finder).CategoryNames)
-
-	skillNames builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (names []string, err error) {
-		all, err := home.Skills.List(ctx)
-		for _, m := range all {
-			names = append(names, m.Name)
-		}
-		return names, err
-	}
 )
 
 // resumableIDs returns the source of the executions that can be resumed.
@@ -73,11 +65,7 @@ func (s completions) completer() *wire.Completer {
 // valuesFor returns all values of an argument; none if it may be anything.
 func (s completions) valuesFor(ctx context.Context, home *home.Home, c wire.Completion) ([]string, error) {
 	if c.Template != "" {
-		from, ok := map[string]builtin.Source{skillTemplate: skillNames, fileTemplate: builtin.FileNames}[c.Template]
-		if !ok {
-			return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s or %s", fault.Quoted(c.Template), skillTemplate, fileTemplate)
-		}
-		return from(ctx, home, nil)
+		return s.valuesOfTemplate(ctx, home, c.Template)
 	}
 	var finder *lookup.Finder
 	if s.cfg.Find != nil {
@@ -100,6 +88,22 @@ func (s completions) valuesFor(ctx context.Context, home *home.Home, c wire.Comp
 	}
 	return nil, fault.New(fault.Invalid, "there is no tool %s whose arguments can be completed", fault.Quoted(c.Tool)).
 		WithHint("use the name of a listed tool, or SERVER.TOOL")
+}
+
+// valuesOfTemplate returns the values of the variable of a resource template.
+func (s completions) valuesOfTemplate(ctx context.Context, home *home.Home, template string) ([]string, error) {
+	if template == fileTemplate {
+		return builtin.FileNames(ctx, home, nil)
+	}
+	var known []string
+	for _, r := range s.cfg.Resources {
+		if r.Template.URI == template {
+			return r.Names(ctx, home, nil)
+		}
+		known = append(known, r.Template.URI)
+	}
+	known = append(known, fileTemplate)
+	return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s", fault.Quoted(template), strings.Join(known, " or "))
 }
 
 // paramsOf returns the parameters of a tool that is listed for a tenant; nil if it is not listed.

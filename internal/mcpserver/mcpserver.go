@@ -42,12 +42,13 @@ type Config struct {
 	ProfileOf func(tenant.ID) builtin.Profile
 	// HasSubset reports whether a subset of the servers is configured; nil means none.
 	HasSubset func(name string) bool
-	Tenant    tenant.ID         // the tenant of connections without a token; required
-	Tenants   *home.Homes       // required
-	Runner    *execution.Runner // required
-	Tools     []builtin.Tool    // besides those of the core
-	Globals   string            // of code, besides those of the core, for the description of execute_code
-	About     string            // a line for the description of execute_code; "" means none
+	Tenant    tenant.ID           // the tenant of connections without a token; required
+	Tenants   *home.Homes         // required
+	Runner    *execution.Runner   // required
+	Tools     []builtin.Tool      // besides those of the core
+	Resources []builtin.Resources // besides the files of the workspace
+	Globals   string              // of code, besides those of the core, for the description of execute_code
+	About     string              // a line for the description of execute_code; "" means none
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
 	// KeepBackground is how long their results are kept; 0 means 24 hours.
@@ -157,7 +158,8 @@ func New(cfg Config) (*Server, error) {
 		for _, t := range (privacyTools{s}).all(full) {
 			s.tokenTools[t.Name] = true
 		}
-		wireCfg.Tools, wireCfg.Resources, wireCfg.Skills, wireCfg.Complete = list.of(full), resourceReader{s}.resources(), skillReader{s}.skillFolders(), completions{s}.completer()
+		wireCfg.Tools, wireCfg.Complete = list.of(full), completions{s}.completer()
+		wireCfg.Resources, wireCfg.Extensions = resourceReader{s}.resources(), resourceReader{s}.extensions()
 		wireCfg.Tasks = protocolTasks{s}.tasks()
 		wireCfg.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(list.servers(), " ") }
 		if cfg.Exports != nil {

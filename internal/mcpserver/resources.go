@@ -11,18 +11,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// URI schemes, followed by a skill's name or a file's path with escaped elements.
+// The scheme of files is followed by a path with escaped elements.
 const (
-	skillScheme = "skill://"
-	fileScheme  = "workspace://"
+	fileScheme   = "workspace://"
+	fileTemplate = fileScheme + "{+path}"
 )
 
 const (
@@ -33,27 +32,39 @@ const (
 	maxResources = 100
 )
 
-// URI templates of resources.
-const (
-	skillTemplate = skillScheme + "{name}"
-	fileTemplate  = fileScheme + "{+path}"
-)
-
 const pythonType = "text/x-python"
 
 // resourceReader serves the resources of tenants.
 type resourceReader struct{ *Server }
 
-// resources returns the handlers of resources: the tenant's skills and files.
+// resources returns the handlers of resources: the tenant's files, and those of features.
 func (s resourceReader) resources() *wire.Resources {
-	return &wire.Resources{
-		Scope: string(access.Files),
-		Templates: []wire.Template{
-			{URI: skillTemplate, Name: "skill", Description: "The Python of a saved skill", MIME: pythonType},
-			{URI: fileTemplate, Name: "file", Description: "A file in /workspace"},
-		},
-		List: s.listResources, Read: s.readResource, Versions: s.resourceVersions,
+	var templates []wire.Template
+	for _, r := range s.cfg.Resources {
+		templates = append(templates, r.Template)
 	}
+	return &wire.Resources{
+		Scope:     string(access.Files),
+		Templates: append(templates, wire.Template{URI: fileTemplate, Name: "file", Description: "A file in /workspace"}),
+		List:      s.listResources, Read: s.readResource, Versions: s.resourceVersions,
+	}
+}
+
+// extensions returns the extensions of features.
+func (s resourceReader) extensions() (all []wire.Extension) {
+	for _, r := range s.cfg.Resources {
+		if r.Extension.Methods == nil {
+			continue
+		}
+		e := wire.Extension{Name: r.Extension.Name, Methods: map[string]wire.ExtensionMethod{}}
+		for name, answer := range r.Extension.Methods {
+			e.Methods[name] = func(ctx context.Context, caller string, p wire.ExtensionParams) (redact.Redacted, error) {
+				return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) { return answer(ctx, home, out, p) })
+			}
+		}
+		all = append(all, e)
+	}
+	return all
 }
 
 // visit opens the caller's home while f runs. The result of f and its error are
@@ -111,31 +122,41 @@ func refused(ctx context.Context, out *redact.Gate, err error) error {
 	return &wire.Refused{Missing: kind == fault.NotFound, Reason: reason}
 }
 
-// address is a parsed URI.
-type address struct {
-	skill  string // its name; empty for a file
-	file   string // its path in the workspace; also set for the module of a skill
-	folder string // name of a skill's folder; empty for others
-	path   string // of a file in it
+// find returns the resources of the scheme of a URI; nil means files.
+func (s resourceReader) find(uri string) (*builtin.Resources, error) {
+	forms := ""
+	for i, r := range s.cfg.Resources {
+		if strings.HasPrefix(uri, r.Scheme) {
+			return &s.cfg.Resources[i], nil
+		}
+		forms += r.Scheme + "NAME and "
+	}
+	if strings.HasPrefix(uri, fileScheme) {
+		return nil, nil
+	}
+	return nil, fault.New(fault.NotFound, "there is no resource %s: resources are %s%sPATH", fault.Quoted(uri), forms, fileScheme)
 }
 
-func parseAddress(uri string) (address, error) {
-	if rest, ok := strings.CutPrefix(uri, skillScheme); ok {
-		name := strings.TrimSuffix(rest, "/")
-		if dir, path, ok := strings.Cut(name, "/"); ok {
-			return address{folder: dir, path: path}, nil
-		}
-		return address{skill: name, file: "skills/" + name + ".py"}, skill.CheckName(name)
+// fileOf returns the file in the workspace that changes with a resource.
+func (s resourceReader) fileOf(ctx context.Context, h *home.Home, uri string) (string, error) {
+	r, err := s.find(uri)
+	switch {
+	case err != nil:
+		return "", err
+	case r != nil:
+		return r.File(ctx, h, uri)
 	}
-	if rest, ok := strings.CutPrefix(uri, fileScheme); ok {
-		name, err := url.PathUnescape(rest)
-		if err != nil {
-			return address{}, fault.New(fault.Invalid, "%s is not a URI: %% must be followed by two hexadecimal digits", fault.Quoted(uri))
-		}
-		name = strings.TrimPrefix(name, "/")
-		return address{file: name}, workspace.CheckName(name)
+	return fileName(uri)
+}
+
+// fileName returns the path in the URI of a file.
+func fileName(uri string) (string, error) {
+	name, err := url.PathUnescape(strings.TrimPrefix(uri, fileScheme))
+	if err != nil {
+		return "", fault.New(fault.Invalid, "%s is not a URI: %% must be followed by two hexadecimal digits", fault.Quoted(uri))
 	}
-	return address{}, fault.New(fault.NotFound, "there is no resource %s: resources are %sNAME and %sPATH", fault.Quoted(uri), skillScheme, fileScheme)
+	name = strings.TrimPrefix(name, "/")
+	return name, workspace.CheckName(name)
 }
 
 // fileURI escapes all URI delimiters in a path.
@@ -155,18 +176,18 @@ func (s resourceReader) readResource(ctx context.Context, caller, uri string) (r
 		if err != nil {
 			return nil, err
 		}
-		a, err := parseAddress(uri)
+		r, err := s.find(uri)
+		switch {
+		case err != nil:
+			return nil, err
+		case r != nil:
+			return r.Read(ctx, home, uri)
+		}
+		name, err := fileName(uri)
 		if err != nil {
 			return nil, err
 		}
-		if a.folder != "" {
-			return readSkillFile(ctx, home, uri, a)
-		}
-		if a.skill != "" {
-			found, err := home.Skills.Find(ctx, a.skill, 0)
-			return wire.Content{URI: uri, MIME: pythonType, Text: &found.Code}, err
-		}
-		return readFile(ctx, home, out, uri, a.file)
+		return readFile(ctx, home, out, uri, name)
 	})
 }
 
@@ -205,7 +226,7 @@ func readFile(ctx context.Context, home *home.Home, out *redact.Gate, uri, name 
 	return c, nil
 }
 
-// resourceVersions uses files only: a skill has a file too.
+// resourceVersions uses files only: each resource has one.
 func (s resourceReader) resourceVersions(ctx context.Context, caller string, uris []string) ([]string, error) {
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
@@ -214,18 +235,14 @@ func (s resourceReader) resourceVersions(ctx context.Context, caller string, uri
 			if err != nil {
 				return nil, err
 			}
-			a, err := parseAddress(uri)
+			file, err := s.fileOf(ctx, home, uri)
 			if err != nil {
 				return nil, err
 			}
-			if a.folder != "" {
-				if a.file, err = moduleOf(ctx, home, a.folder); fault.KindOf(err) == fault.NotFound {
-					continue
-				} else if err != nil {
-					return nil, err
-				}
+			if file == "" {
+				continue // it does not exist now
 			}
-			info, err := home.Workspace.Stat(ctx, a.file)
+			info, err := home.Workspace.Stat(ctx, file)
 			if k := fault.KindOf(err); err != nil && (k == fault.Internal || k == fault.Unavailable) {
 				return nil, err // not a change of the file
 			}
@@ -249,7 +266,7 @@ func (s resourceReader) listResources(ctx context.Context, caller, cursor string
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the cursor %.80q is invalid: use the nextCursor of the previous page", cursor)
 		}
-		all, err := allResources(ctx, home)
+		all, err := s.allResources(ctx, home)
 		if err != nil {
 			return nil, err
 		}
@@ -258,46 +275,43 @@ func (s resourceReader) listResources(ctx context.Context, caller, cursor string
 }
 
 // allResources returns the resources of a home, sorted by URI.
-func allResources(ctx context.Context, home *home.Home) ([]wire.Resource, error) {
-	skills, err := home.Skills.List(ctx)
-	if err != nil {
-		return nil, err
+func (s resourceReader) allResources(ctx context.Context, home *home.Home) (all []builtin.Resource, err error) {
+	for _, r := range s.cfg.Resources {
+		listed, err := r.List(ctx, home)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, listed...)
 	}
 	files, err := home.Workspace.List(ctx, ".")
 	if err != nil {
 		return nil, err
 	}
-	all := make([]wire.Resource, 0, 2*len(skills)+len(files.Files))
-	for _, m := range skills {
-		front := folder.NewFrontmatter(m)
-		all = append(all, wire.Resource{URI: skillScheme + front.Name + "/" + folder.Manifest, Name: front.Name, Description: front.Description, MIME: markdownType})
-		all = append(all, wire.Resource{URI: skillScheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType})
-	}
 	for _, name := range files.Files {
 		// A name with the replacement character may not be UTF-8; such a file has
 		// no URI.
 		if !strings.ContainsRune(name, utf8.RuneError) {
-			all = append(all, wire.Resource{URI: fileURI(name), Name: name, MIME: typeByName(name)})
+			all = append(all, builtin.Resource{Resource: wire.Resource{URI: fileURI(name), Name: name, MIME: typeByName(name)}, File: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b wire.Resource) int { return strings.Compare(a.URI, b.URI) })
+	slices.SortFunc(all, func(a, b builtin.Resource) int { return strings.Compare(a.URI, b.URI) })
 	return all, nil
 }
 
 // pageOf returns the resources after a URI, which need not exist any more.
-func pageOf(ctx context.Context, home *home.Home, all []wire.Resource, after string) wire.Listing {
-	start, found := slices.BinarySearchFunc(all, after, func(r wire.Resource, uri string) int { return strings.Compare(r.URI, uri) })
+func pageOf(ctx context.Context, home *home.Home, all []builtin.Resource, after string) wire.Listing {
+	start, found := slices.BinarySearchFunc(all, after, func(r builtin.Resource, uri string) int { return strings.Compare(r.URI, uri) })
 	if found {
 		start++
 	}
 	end := min(start+maxResources, len(all))
-	l := wire.Listing{Resources: all[start:end]}
-	for i := range l.Resources {
-		r := &l.Resources[i]
-		if a, err := parseAddress(r.URI); err == nil {
-			info, _ := home.Workspace.Stat(ctx, a.file) // 0, unknown, if it was deleted
+	l := wire.Listing{Resources: make([]wire.Resource, 0, end-start)}
+	for _, r := range all[start:end] {
+		if r.File != "" {
+			info, _ := home.Workspace.Stat(ctx, r.File) // 0, unknown, if it was deleted
 			r.Size = info.Size
 		}
+		l.Resources = append(l.Resources, r.Resource)
 	}
 	if end < len(all) {
 		l.Next = base64.RawURLEncoding.EncodeToString([]byte(plainURI(all[end-1].URI)))

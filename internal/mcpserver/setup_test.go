@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -129,7 +130,8 @@ func newServerOf(t testing.TB, data string, server mcpserver.Config, cfg executi
 	scheduler.Start()
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
 	server.Background = scheduler
-	server.Tools = slices.Concat(schedule.Tools(tenantSchedules{}), state.Tools())
+	server.Tools = slices.Concat(schedule.Tools(tenantSchedules{}), skill.Tools(runner), state.Tools())
+	server.Resources = []builtin.Resources{skill.Resources()}
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)

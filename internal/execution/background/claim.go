@@ -18,7 +18,7 @@ import (
 // Writers write the code of executions that were stored without it.
 type Writers struct {
 	Solve   Solve   // nil means that tasks in words fail
-	Compile Compile // nil means that stored workflows fail
+	Compile Compile // nil means that stored workflows wait
 }
 
 // Compile returns the request for a run of the workflow that req names, as it is now.
@@ -85,7 +85,7 @@ func (c Claim) run(ctx context.Context, code execution.Claimed) (*execution.Exec
 // does not matter.
 func (c Claim) compile(ctx context.Context, b *execution.StoredRequest) (err error) {
 	if c.Writers.Compile == nil {
-		return fault.New(fault.Invalid, "this daemon does not run workflows")
+		return fault.New(fault.Unavailable, "this program has no workflows")
 	}
 	if b.Request, err = c.Writers.Compile(ctx, c.Home, b.Request); err != nil {
 		return err

@@ -3,33 +3,11 @@ package pycode
 import (
 	"cmp"
 	"context"
+	"slices"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
-
-// CheckSkill rejects a skill whose code does not compile, or that cannot be saved for another
-// reason. It returns the skill with its tools, and with tokens in string literals and comments
-// of the code replaced by their values, escaped as needed. It waits until the servers of these
-// tools have listed them or have failed to, and ends with ctx.
-func (c Checker) CheckSkill(ctx context.Context, h *home.Home, subset string, d skill.Draft, tokens map[string]string) (skill.Draft, error) {
-	if err := d.Check(); err != nil {
-		return d, err
-	}
-	checked, err := c.Compile(ctx, h, d.Code, tokens)
-	if err != nil {
-		return d, err
-	}
-	d.Code = checked.Source
-	if c.Tools != nil {
-		v := c.Tools.For(h.ID(), subset)
-		v.Await(ctx, skills.Servers(checked.Tools))
-		d.Tools = skills.Resolve(v.Now(), checked.Tools)
-	}
-	return d, d.Check()
-}
 
 // CompileCode compiles the variable source as a module, with its tokens replaced by
 // their values, and reports errors.
@@ -39,8 +17,25 @@ result = literals.checked(source, tokens)
 
 // Compiled is code that compiles.
 type Compiled struct {
-	Source string            // with tokens replaced
-	Tools  []skills.UsedTool // that it certainly uses
+	Source string     // with tokens replaced
+	Tools  []UsedTool // that it certainly uses
+}
+
+// UsedTool is a tool that code uses, by the names in the code. A wrong report of a worker would
+// harm only the code of its own tenant.
+type UsedTool struct {
+	Server   string `json:"server"`
+	Function string `json:"function"`
+	ByName   bool   `json:"by_name"` // the names are the server's own
+}
+
+// Servers returns the names in the code of the servers of tools.
+func Servers(used []UsedTool) (names []string) {
+	for _, u := range used {
+		names = append(names, u.Server)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Compile rejects code that does not compile, with the line and the compiler's
@@ -56,7 +51,8 @@ func (c Checker) Compile(ctx context.Context, h *home.Home, code string, tokens 
 		Message string // "" if the code compiles
 		Token   bool   // the error is about a token
 	}
-	if err := c.run(ctx, h, CompileCode, map[string]any{"source": code, "tokens": tokens}, "code could not be compiled", &found); err != nil {
+	vars := map[string]any{"source": code, "tokens": tokens}
+	if err := c.Evaluate(ctx, h, CompileCode, vars, "code could not be compiled", &found); err != nil {
 		return Compiled{}, err
 	}
 	switch {

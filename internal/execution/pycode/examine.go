@@ -64,7 +64,7 @@ func (c Checker) Examine(ctx context.Context, h *home.Home, d Draft) (e Examined
 		return e, err
 	}
 	vars := map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": c.offered(h)}
-	if err := c.run(ctx, h, examineCode, vars, "the code could not be examined", &e); err != nil {
+	if err := c.Evaluate(ctx, h, examineCode, vars, "the code could not be examined", &e); err != nil {
 		return e, err
 	}
 	e.Tools = c.examineTools(ctx, h, d, e.Uses)

@@ -1,6 +1,6 @@
-// Package pycode reads Python source of a tenant without running it: whether it compiles, what it names,
-// whether the tools that it uses exist, and how it becomes a function. What a compiler or a parser has to
-// find out is found out in a sandbox, since hostile source can make them use much time and memory.
+// Package pycode reads Python source of a tenant without running it: whether it compiles, what it names, and
+// whether the tools that it uses exist. What a compiler or a parser has to find out is found out in a
+// sandbox, since hostile source can make them use much time and memory.
 //
 // A Checker is safe for concurrent use. Other functions look for words in the text.
 package pycode
@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
@@ -51,9 +50,9 @@ type Checker struct {
 	Network func(tenant.ID) bool // reports whether code of a tenant may send requests
 }
 
-// run runs code of Sandpiper with variables and decodes its result into to. The error of code that fails
-// begins with what.
-func (c Checker) run(ctx context.Context, h *home.Home, code string, vars any, what string, to any) error {
+// Evaluate runs code of Sandpiper with variables and decodes its result into to. The error of code that
+// fails begins with what.
+func (c Checker) Evaluate(ctx context.Context, h *home.Home, code string, vars any, what string, to any) error {
 	raw, err := json.Marshal(vars)
 	if err != nil {
 		return fmt.Errorf("marshal the source: %w", err)
@@ -76,5 +75,14 @@ func (c Checker) guarded(ctx context.Context, code string) error {
 	if err := Check(code); err != nil {
 		return err
 	}
-	return skills.CheckGuard(ctx, c.Guard(), code)
+	return CheckGuard(ctx, c.Guard(), code)
+}
+
+// CheckGuard refuses code that is to be saved: saved code runs without another check.
+func CheckGuard(ctx context.Context, g *guardrail.Guard, code string) error {
+	refused := guardrail.Refusals(g.CheckCode(ctx, code, nil))
+	if len(refused) == 0 {
+		return nil
+	}
+	return fault.New(fault.Denied, "the code was not saved: %s", refused[0]).WithHint("%s", refused[0].Remedy)
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -46,11 +46,11 @@ func (h *Host) Methods() []hostcall.Method {
 }
 
 type saveArgs struct {
-	Name        string     `json:"name"`
-	Code        string     `json:"code"`
-	Description string     `json:"description"`
-	Tags        []string   `json:"tags"`
-	Tools       []UsedTool `json:"tools"`
+	Name        string            `json:"name"`
+	Code        string            `json:"code"`
+	Description string            `json:"description"`
+	Tags        []string          `json:"tags"`
+	Tools       []pycode.UsedTool `json:"tools"`
 }
 
 type loadArgs struct {
@@ -66,12 +66,12 @@ type searchArgs struct {
 // save saves a skill. The worker has already checked that the code compiles; a
 // wrong report would harm only the worker's own tenant.
 func (h *Host) save(ctx context.Context, a saveArgs) (any, error) {
-	if err := CheckGuard(ctx, h.Guard, a.Code); err != nil {
+	if err := pycode.CheckGuard(ctx, h.Guard, a.Code); err != nil {
 		return nil, err
 	}
 	d := skill.Draft{Name: a.Name, Code: a.Code, Description: a.Description, Tags: a.Tags}
 	if h.Tools != nil {
-		h.Tools.Await(ctx, Servers(a.Tools))
+		h.Tools.Await(ctx, pycode.Servers(a.Tools))
 		d.Tools = Resolve(h.Tools.Now(), a.Tools)
 	}
 	saved := message{skill.Saved(a.Name, a.Code)}
@@ -84,16 +84,6 @@ func (h *Host) save(ctx context.Context, a saveArgs) (any, error) {
 
 type message struct {
 	Message string `json:"message"`
-}
-
-// CheckGuard refuses code that is to be saved as a skill: saved skills run without
-// another check.
-func CheckGuard(ctx context.Context, g *guardrail.Guard, code string) error {
-	refused := guardrail.Refusals(g.CheckCode(ctx, code, nil))
-	if len(refused) == 0 {
-		return nil
-	}
-	return fault.New(fault.Denied, "the code was not saved: %s", refused[0]).WithHint("%s", refused[0].Remedy)
 }
 
 func (h *Host) load(ctx context.Context, a loadArgs) (any, error) {
@@ -163,16 +153,8 @@ func (h *Host) use(ctx context.Context, a hostcall.Name) (any, error) {
 	return nil, nil
 }
 
-// UsedTool is a tool that code uses, by the names in the code. A wrong report of a worker would
-// harm only the skill of its own tenant.
-type UsedTool struct {
-	Server   string `json:"server"`
-	Function string `json:"function"`
-	ByName   bool   `json:"by_name"` // the names are the server's own
-}
-
 // Resolve returns the tools with their schemas in the catalog.
-func Resolve(now *catalog.Snapshot, used []UsedTool) skill.Tools {
+func Resolve(now *catalog.Snapshot, used []pycode.UsedTool) skill.Tools {
 	var all []skill.Tool
 	for _, u := range used {
 		ref := tool.Ref{Server: u.Server, Tool: u.Function}
@@ -188,15 +170,6 @@ func Resolve(now *catalog.Snapshot, used []UsedTool) skill.Tools {
 		}
 	}
 	return skill.NewTools(all)
-}
-
-// Servers returns the names in the code of the servers of tools.
-func Servers(used []UsedTool) (names []string) {
-	for _, u := range used {
-		names = append(names, u.Server)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Marker marks skills whose tools have changed, as code sees the tools.

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
@@ -39,6 +40,7 @@ func Features() []feature.Feature {
 		passthrough.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
+		skill.Feature(),
 		state.Feature(),
 		task.Feature(),
 		workflow.Feature(),

@@ -120,12 +120,18 @@ func (s Spec) Check() (calendar.Calendar, error) {
 	return calendar.New(calendar.Config{Cron: s.Cron, Every: s.Every, TimeZone: s.TimeZone})
 }
 
+// program returns what s runs: the kind of a program, which is the name of its field, and its name.
+func (s Spec) program() (kind, name string) {
+	if s.Workflow != "" {
+		return "workflow", s.Workflow
+	}
+	return "skill", s.Skill
+}
+
 // Target describes what s runs: skill or workflow, and its name.
 func (s Spec) Target() string {
-	if s.Workflow != "" {
-		return "workflow " + s.Workflow
-	}
-	return "skill " + s.Skill
+	kind, name := s.program()
+	return kind + " " + name
 }
 
 // CheckName reports why a name is not allowed.

@@ -8,7 +8,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -94,7 +93,7 @@ func (s *scheduleLoop) handle(ctx context.Context, id tenant.ID, now time.Time, 
 			s.core.Log.Error("release a home", "tenant", id.String(), "error", err)
 		}
 	}()
-	p, err := Open(h).HandleDue(ctx, now, specs, request, func(one Spec, err error) {
+	p, err := Open(h).HandleDue(ctx, now, specs, s.request, func(one Spec, err error) {
 		s.core.Log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
 	})
 	if err != nil {
@@ -175,7 +174,8 @@ func scheduleError(s Entry, err error) error {
 
 // checkTarget reports that what a schedule runs does not exist, or does not take its inputs.
 func (s *Schedules) checkTarget(ctx context.Context, h *home.Home, spec Spec) error {
-	return s.core.Check(ctx, h, spec.program())
+	kind, name := spec.program()
+	return s.core.Programs(kind).Check(ctx, h, name, spec.Inputs)
 }
 
 // checkAll reports the first configured schedule that cannot run.
@@ -205,7 +205,7 @@ func (s *Schedules) Delete(ctx context.Context, h *home.Home, name string) error
 
 // Run lets some daemon run a schedule now, and returns the id of the execution.
 func (s *Schedules) Run(ctx context.Context, h *home.Home, name string) (string, error) {
-	return Open(h).RunNow(ctx, time.Now(), s.configuredOf(h), name, request)
+	return Open(h).RunNow(ctx, time.Now(), s.configuredOf(h), name, s.request)
 }
 
 func (s *Schedules) configuredOf(h *home.Home) []Spec {
@@ -227,16 +227,12 @@ func (s *Schedules) Create(ctx context.Context, h *home.Home, spec Spec, c tool.
 	return Open(h).Create(ctx, time.Now(), s.configuredOf(h), spec)
 }
 
-// program returns what s runs.
-func (s Spec) program() background.Program {
-	return background.Program{Skill: s.Skill, Workflow: s.Workflow, Inputs: s.Inputs}
-}
-
 // request returns the stored request of the execution that runs a schedule.
-func request(s Spec) ([]byte, error) {
-	text, err := s.program().Request("schedule " + s.Name)
+func (s *Schedules) request(one Spec) ([]byte, error) {
+	kind, name := one.program()
+	text, err := s.core.Programs(kind).Stored(name, one.Inputs, "schedule "+one.Name)
 	if err != nil {
-		return nil, fault.Wrap(fault.KindOf(err), err, "schedule %q: %s", s.Name, fault.Message(err))
+		return nil, fault.Wrap(fault.KindOf(err), err, "schedule %q: %s", one.Name, fault.Message(err))
 	}
 	return text, nil
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 )
@@ -41,9 +43,13 @@ func start(core daemon.Core) (daemon.Part, error) {
 		Value:   s,
 		Tools:   Tools(s),
 		Exports: Exported(s, core.Homes),
-		Workflows: daemon.Workflows{
-			Check:   s.CheckInputs,
-			Compile: s.Compile,
+		Programs: background.Programs{
+			Kind:  "workflow",
+			Check: s.CheckInputs,
+			Request: func(name string) (execution.Request, error) {
+				return execution.Request{Workflow: execution.Workflow{Name: name}}, nil
+			},
 		},
+		Compile: s.Compile,
 	}, nil
 }

@@ -23,10 +23,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// Tables creates the tables of skills, and of their use and tests. The row of skill_changes counts
+// Tables creates the tables of skills, and of their use. The row of skill_changes counts
 // saves and deletions, so that a process detects those of others.
 const Tables = `
 CREATE TABLE skills (
@@ -50,13 +49,6 @@ CREATE TABLE skill_uses (
 	successes INTEGER NOT NULL, -- of them
 	last      INTEGER NOT NULL  -- Unix milliseconds
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE skill_tests (
-	skill     TEXT    NOT NULL,
-	number    INTEGER NOT NULL,
-	recorded  INTEGER NOT NULL, -- Unix milliseconds
-	encrypted BLOB    NOT NULL,
-	PRIMARY KEY (skill, number)
-) STRICT, WITHOUT ROWID;
 `
 
 // NameQuery selects the skills with their descriptions; see home.Names.
@@ -67,7 +59,6 @@ type Config struct {
 	DB         *store.DB // with Tables in it. Required
 	Projection string    // directory of the modules; it must exist. Required
 	Lock       string    // lock file for changes of the projection; outside of it, because code sees the projection. Required
-	Key        []byte    // encryption key of the tests, 32 bytes. Required
 	MaxBytes   int64     // all code of all versions; 0 means 64 MiB
 	Versions   int       // kept of one skill; 0 means 20
 	// Reserve reserves space for a skill of that size until done is called, or returns an
@@ -88,24 +79,19 @@ type Draft struct {
 
 // Store contains the skills of one tenant.
 type Store struct {
-	tests
 	modules
 	cfg Config
 }
 
 // New returns the Store. The first Refresh updates the projection.
-func New(cfg Config) (*Store, error) {
-	cipher, err := sealed.New(cfg.Key, "")
-	if err != nil {
-		return nil, err
-	}
+func New(cfg Config) *Store {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 64 << 20
 	}
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{tests{cfg.DB, cipher, cfg.Reserve}, modules{cfg.DB, projection.New(cfg.Projection, cfg.Lock)}, cfg}, nil
+	return &Store{modules{cfg.DB, projection.New(cfg.Projection, cfg.Lock)}, cfg}
 }
 
 // Save stores a skill and returns its metadata. It is on disk and in the projection when Save
@@ -163,7 +149,7 @@ func (s *Store) List(ctx context.Context) ([]Metadata, error) {
 	return all, err
 }
 
-// Delete removes a skill with all its versions and tests.
+// Delete removes a skill with all its versions.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -176,10 +162,8 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, notFound(ctx, tx, name, 0))
 		}
-		for _, of := range []string{"skill_uses WHERE name", "skill_tests WHERE skill"} {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM "+of+" = ?", name); err != nil {
-				return err
-			}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM skill_uses WHERE name = ?", name); err != nil {
+			return err
 		}
 		return changed(ctx, tx)
 	})

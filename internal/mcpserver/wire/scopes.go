@@ -59,6 +59,9 @@ func (s scopeTable) scopeOf() func(operation) string {
 	for _, t := range s.cfg.Tools {
 		tools[t.Name] = t.Scope
 	}
+	ofExtension := func(method string) bool {
+		return slices.ContainsFunc(s.cfg.Extensions, func(e Extension) bool { return e.Methods[method] != nil })
+	}
 	return func(o operation) string {
 		watches := o.Method == "subscriptions/listen" && len(o.Params.Notifications.Resources) > 0
 		switch {
@@ -75,7 +78,7 @@ func (s scopeTable) scopeOf() func(operation) string {
 			return s.cfg.Logs.Scope
 		case s.cfg.Relay != nil && s.cfg.Relay.Answers[o.Method] != nil:
 			return s.cfg.Relay.Scope
-		case s.cfg.Resources != nil && (strings.HasPrefix(o.Method, "resources/") || strings.HasPrefix(o.Method, "skills/") || watches):
+		case s.cfg.Resources != nil && (strings.HasPrefix(o.Method, "resources/") || ofExtension(o.Method) || watches):
 			return s.cfg.Resources.Scope
 		}
 		return ""

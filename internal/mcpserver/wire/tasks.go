@@ -103,7 +103,7 @@ type createdKey struct{}
 // taskMethods answers requests for tasks.
 type taskMethods struct{ *subscriptions }
 
-// serveTasks serves the methods of the extension, and answers calls with tasks. As with skills,
+// serveTasks serves the methods of the extension, and answers calls with tasks. As with Extension,
 // the middleware answers before the handlers of the SDK.
 func (o taskMethods) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
 	err := mcp.AddReceivingCustomMethod(server, "tasks/get", func(context.Context, *mcp.ServerSession, *getTaskParams) (*passed, error) { return nil, errInternal })

@@ -35,11 +35,11 @@ type Config struct {
 	Version      string // required
 	Instructions string // a hint to the model; empty means none
 	Tools        []Tool
-	Resources    *Resources // nil means none
-	Skills       *Skills    // requires Resources; nil means none
-	Tasks        *Tasks     // nil means that calls are not answered by tasks
-	Complete     *Completer // nil means none
-	Logs         *Logs      // nil means none
+	Resources    *Resources  // nil means none
+	Extensions   []Extension // require Resources
+	Tasks        *Tasks      // nil means that calls are not answered by tasks
+	Complete     *Completer  // nil means none
+	Logs         *Logs       // nil means none
 	// ToolsVersion is polled while a client is connected. Clients are notified that the list of
 	// tools has changed when it does; nil means never. It requires Select.
 	ToolsVersion func() string
@@ -186,9 +186,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 		s.callMore(alive, authn, server)
 	}
 	o := s.subscriptions(alive, authn, server)
-	if s.cfg.Skills != nil {
-		if err := (skillMethods{o}).serveSkills(s.cfg.Skills, server); err != nil {
-			s.cfg.Log.Error("offer skills", "error", err)
+	for _, e := range s.cfg.Extensions {
+		if err := (extensionMethods{o}).serve(e, server); err != nil {
+			s.cfg.Log.Error("offer an extension", "name", e.Name, "error", err)
 		}
 	}
 	if s.cfg.Tasks != nil {
@@ -237,8 +237,8 @@ func (s *Server) declare(opts *mcp.ServerOptions) {
 	if s.cfg.Resources != nil {
 		s.cfg.Resources.declare(opts)
 	}
-	if s.cfg.Skills != nil {
-		opts.Capabilities.AddExtension(skillsExtension, nil)
+	for _, e := range s.cfg.Extensions {
+		opts.Capabilities.AddExtension(e.Name, nil)
 	}
 	if s.cfg.Tasks != nil {
 		opts.Capabilities.AddExtension(tasksExtension, nil)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
@@ -87,7 +88,7 @@ func (z *zygote) start() error {
 	}
 	z.install, err = python.Install(context.Background(), python.Config{
 		Dir:     filepath.Join(cache, "sandpiper-test"),
-		Overlay: worker.Python(daemon.Modules([]daemon.Feature{state.Feature().Feature})...),
+		Overlay: worker.Python(daemon.Modules([]daemon.Feature{skill.Feature().Feature, state.Feature().Feature})...),
 	})
 	if err != nil {
 		return err

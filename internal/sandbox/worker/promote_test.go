@@ -14,7 +14,7 @@ import (
 )
 
 const promote = `
-from sandpiper import promote
+from sandpiper.features.skill import promote
 try:
     code, parameters = promote.function(source, "made", globals().keys() - {"source"})
     result = {"code": code, "parameters": parameters}

@@ -132,6 +132,16 @@ func (t *Table) Delete(ctx context.Context, tx *store.Tx, name string) (bool, er
 	return n > 0, err
 }
 
+// DeletePrefix deletes the bodies whose names have a prefix, and returns how many there were.
+func (t *Table) DeletePrefix(ctx context.Context, tx *store.Tx, prefix string) (int, error) {
+	done, err := tx.ExecContext(ctx, "DELETE FROM sealed WHERE kind = ? AND substr(name, 1, length(?)) = ?", t.Kind, prefix, prefix)
+	if err != nil {
+		return 0, err
+	}
+	n, err := done.RowsAffected()
+	return int(n), err
+}
+
 // Version returns the version of a body, 0 if there is none.
 func (t *Table) Version(ctx context.Context, tx *store.Tx, name string) (version int64, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT version FROM sealed WHERE kind = ? AND name = ?", t.Kind, name).Scan(&version)
@@ -193,6 +203,11 @@ func (t *Table) List(ctx context.Context) ([]Entry, error) {
 // All returns all bodies, by name, with the damaged ones.
 func (t *Table) All(ctx context.Context, tx *store.Tx) ([]Body, error) {
 	return t.read(ctx, tx, "body", "")
+}
+
+// WithPrefix returns the bodies whose names have a prefix, by name, with the damaged ones.
+func (t *Table) WithPrefix(ctx context.Context, tx *store.Tx, prefix string) ([]Body, error) {
+	return t.read(ctx, tx, "body", " AND substr(name, 1, length(?)) = ?", prefix, prefix)
 }
 
 // read returns the bodies that meet a condition; with the column "NULL" instead of "body", without texts.

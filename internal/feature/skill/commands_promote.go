@@ -1,4 +1,4 @@
-package main
+package skill
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type promoteOptions struct {
 	print  bool
 }
 
-func skillsPromoteCommand(env *cli.Env) *cobra.Command {
+func promoteCommand(env *cli.Env) *cobra.Command {
 	var o promoteOptions
 	c := &cobra.Command{
 		Use:   "promote [EXECUTION|SESSION/TASK --name NAME]",
@@ -41,12 +41,12 @@ Without arguments, promote lists the executions whose code is stored.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return runSkillsRecent(cmd.Context(), env)
+				return runRecent(cmd.Context(), env)
 			}
 			if o.source = args[0]; o.draft.Name == "" {
 				return cli.Usagef("promote %s needs --name NAME, the name of the new skill", args[0])
 			}
-			return runSkillsPromote(cmd.Context(), env, o)
+			return runPromote(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.draft.Name, "name", "", "`NAME` of the skill")
@@ -64,7 +64,7 @@ type recentExecution struct {
 	Code      string    `json:"code"`
 }
 
-func runSkillsRecent(ctx context.Context, env *cli.Env) error {
+func runRecent(ctx context.Context, env *cli.Env) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		stored, err := home.Recent.List(ctx)
 		if err != nil {
@@ -98,13 +98,13 @@ func firstLine(code string) string {
 	return line
 }
 
-func runSkillsPromote(ctx context.Context, env *cli.Env, o promoteOptions) error {
+func runPromote(ctx context.Context, env *cli.Env, o promoteOptions) error {
 	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		code, err := findCode(ctx, home, o.source)
 		if err != nil {
 			return err
 		}
-		made, err := d.Runner.Code.Promote(ctx, home, code, o.draft)
+		made, err := promote(ctx, d.Runner.Code, home, code, o.draft)
 		if err != nil {
 			return err
 		}

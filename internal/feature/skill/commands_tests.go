@@ -1,4 +1,4 @@
-package main
+package skill
 
 import (
 	"context"
@@ -8,20 +8,20 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
 
 type testOptions struct {
 	names          []string
-	code           execOptions // of --record
+	code           cli.Code // of --record
 	record         bool
 	live, deleteIt bool
 }
 
-func skillsTestCommand(env *cli.Env) *cobra.Command {
+func testCommand(env *cli.Env) *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{
 		Use:   "test [NAME...] [--live] | NAME --record [-c CODE|FILE|-] | NAME... --delete",
@@ -41,27 +41,27 @@ stores it as a test with the answers and the type of its result.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !o.record {
 				o.names = args
-				return runSkillsTest(cmd.Context(), env, o)
+				return runTest(cmd.Context(), env, o)
 			}
 			if len(args) == 0 || len(args) > 2 || o.live || o.deleteIt {
 				return cli.Usagef("--record needs the NAME of one skill and code, and no other flag than -c")
 			}
-			o.names, o.code.inline = args[:1], cmd.Flags().Changed("code")
+			o.names, o.code.Inline = args[:1], cmd.Flags().Changed("code")
 			if len(args) > 1 {
-				o.code.script = args[1]
+				o.code.File = args[1]
 			}
-			return runSkillsRecord(cmd.Context(), env, o)
+			return runRecord(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().BoolVar(&o.live, "live", false, "call the tools")
 	c.Flags().BoolVar(&o.record, "record", false, "run code that calls the skill, and store it as a test")
-	c.Flags().StringVarP(&o.code.code, "code", "c", "", "with --record: run `CODE`")
+	c.Flags().StringVarP(&o.code.Text, "code", "c", "", "with --record: run `CODE`")
 	c.Flags().BoolVar(&o.deleteIt, "delete", false, "delete the tests of the named skills")
 	return c
 }
 
-func runSkillsRecord(ctx context.Context, env *cli.Env, o testOptions) error {
-	code, err := loadCode(env, o.code)
+func runRecord(ctx context.Context, env *cli.Env, o testOptions) error {
+	code, err := o.code.Read(env)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func runSkillsRecord(ctx context.Context, env *cli.Env, o testOptions) error {
 		if err != nil {
 			return err
 		}
-		number, err := home.Skills.AddTest(ctx, name, made)
+		number, err := skilltest.Open(home).Add(ctx, name, made)
 		if err != nil {
 			return err
 		}
@@ -92,9 +92,9 @@ type testResult struct {
 	Why    []string `json:"why,omitempty"`
 }
 
-func runSkillsTest(ctx context.Context, env *cli.Env, o testOptions) error {
+func runTest(ctx context.Context, env *cli.Env, o testOptions) error {
 	if o.deleteIt {
-		return runSkillsTestDelete(ctx, env, o)
+		return runTestDelete(ctx, env, o)
 	}
 	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		skills, err := findSkills(ctx, home, o.names)
@@ -146,7 +146,7 @@ func findSkills(ctx context.Context, home *home.Home, names []string) ([]skill.M
 
 // testSkill runs the tests of a skill.
 func testSkill(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, m skill.Metadata, o testOptions) (results []testResult, err error) {
-	tests, err := home.Skills.Tests(ctx, m.Name)
+	tests, err := skilltest.Open(home).List(ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -178,14 +178,14 @@ func testSkill(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.H
 	return results, err
 }
 
-func runSkillsTestDelete(ctx context.Context, env *cli.Env, o testOptions) error {
+func runTestDelete(ctx context.Context, env *cli.Env, o testOptions) error {
 	if len(o.names) == 0 || o.live {
 		return cli.Usagef("--delete needs the names of skills, and no other flag")
 	}
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
-		deleted := int64(0)
+		deleted := 0
 		for _, name := range o.names {
-			n, err := home.Skills.DeleteTests(ctx, name)
+			n, err := skilltest.Open(home).Delete(ctx, name)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package main
+package skill
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill/folder"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 )
 
-func skillsExportCommand(env *cli.Env) *cobra.Command {
+func exportCommand(env *cli.Env) *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use:   "export NAME... --to DIR",
@@ -29,14 +29,14 @@ lower-case letters and hyphens, as the Agent Skills format requires.`,
 			if to == "" {
 				return cli.Usagef("export needs --to DIR, the directory of the folders")
 			}
-			return runSkillsExport(cmd.Context(), env, args, to)
+			return runExport(cmd.Context(), env, args, to)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "directory in which the folders are created")
 	return c
 }
 
-func runSkillsExport(ctx context.Context, env *cli.Env, names []string, to string) error {
+func runExport(ctx context.Context, env *cli.Env, names []string, to string) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		var folders []folder.Folder
 		for _, name := range names {
@@ -63,7 +63,7 @@ func runSkillsExport(ctx context.Context, env *cli.Env, names []string, to strin
 	})
 }
 
-func skillsImportCommand(env *cli.Env) *cobra.Command {
+func importCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import DIR...",
 		Short: "Save the skills in Agent Skills folders",
@@ -77,7 +77,7 @@ are shown to models. Text that reads like a prompt injection is reported.`,
 		Example: `  sandpiper skills import ~/.claude/skills/pdf-tools
   sandpiper skills import ./skills --tenant customer_A`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runSkillsImport(cmd.Context(), env, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runImport(cmd.Context(), env, args) },
 	}
 }
 
@@ -104,14 +104,14 @@ func skillFolders(path string) (all []string, err error) {
 
 // importedSkill is one skill that import saved.
 type importedSkill struct {
-	Name      string      `json:"name"`
-	Version   int         `json:"version"`
-	Folder    string      `json:"folder"`
-	Ignored   []string    `json:"ignored,omitempty"` // files of the folder
-	Suspected []suspicion `json:"suspected_injection,omitempty"`
+	Name      string          `json:"name"`
+	Version   int             `json:"version"`
+	Folder    string          `json:"folder"`
+	Ignored   []string        `json:"ignored,omitempty"` // files of the folder
+	Suspected []cli.Suspicion `json:"suspected_injection,omitempty"`
 }
 
-func runSkillsImport(ctx context.Context, env *cli.Env, paths []string) error {
+func runImport(ctx context.Context, env *cli.Env, paths []string) error {
 	var dirs []string
 	for _, path := range paths {
 		found, err := skillFolders(path)
@@ -146,7 +146,7 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 		return nil, err
 	}
 	for i := range drafts {
-		if drafts[i], err = d.Runner.Code.CheckSkill(ctx, home, "", drafts[i], nil); err != nil {
+		if drafts[i], err = check(ctx, d.Runner.Code, home, "", drafts[i], nil); err != nil {
 			return nil, fault.Wrap(fault.KindOf(err), err, "%s: %s", dir, fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
 	}
@@ -155,7 +155,7 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 		if err != nil {
 			return saved, err
 		}
-		saved = append(saved, importedSkill{m.Name, m.Version, dir, ignored, suspectedIn(append([]string{draft.Description, draft.Instructions, draft.Code}, draft.Tags...)...)})
+		saved = append(saved, importedSkill{m.Name, m.Version, dir, ignored, cli.Suspect(append([]string{draft.Description, draft.Instructions, draft.Code}, draft.Tags...)...)})
 		ignored = nil
 	}
 	return saved, nil
@@ -169,5 +169,5 @@ func showImported(env *cli.Env, s importedSkill) {
 	for _, file := range s.Ignored {
 		env.Printf("  not imported: %s\n", cli.VisibleName(file))
 	}
-	printSuspected(env, s.Suspected)
+	cli.PrintSuspected(env, s.Suspected)
 }

@@ -1,4 +1,4 @@
-// Package skilltest records tests of skills and runs them: code that calls a skill, with the answers that it
+// Package skilltest records, stores and runs tests of skills: code that calls a skill, with the answers that it
 // received from outside.
 package skilltest
 
@@ -10,36 +10,35 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
 // Record runs code that calls a skill, and returns it as a test with the answers that it
 // received and the type of its result. Calls of tools are real.
-func Record(ctx context.Context, r *execution.Runner, h *home.Home, name, code string) (skill.Test, error) {
+func Record(ctx context.Context, r *execution.Runner, h *home.Home, name, code string) (Test, error) {
 	if _, err := h.Skills.Find(ctx, name, 0); err != nil {
-		return skill.Test{}, err
+		return Test{}, err
 	}
 	tp := &tape{}
 	done, used, err := run(ctx, r, h, code, tp, false)
 	switch {
 	case err != nil:
-		return skill.Test{}, err
+		return Test{}, err
 	case !done.Success():
-		return skill.Test{}, fault.New(fault.Invalid, "the code failed, so that there is no test: %.300s", explain(done)).WithHint("%s", done.Hint)
+		return Test{}, fault.New(fault.Invalid, "the code failed, so that there is no test: %.300s", explain(done)).WithHint("%s", done.Hint)
 	case !slices.Contains(used, name):
-		return skill.Test{}, fault.New(fault.Invalid, "the code does not import skill %q", name).WithHint("begin it with: from skills import %s", name)
+		return Test{}, fault.New(fault.Invalid, "the code does not import skill %q", name).WithHint("begin it with: from skills import %s", name)
 	case tp.err != nil:
-		return skill.Test{}, tp.err
+		return Test{}, tp.err
 	}
-	return skill.Test{Code: code, Answers: tp.answers, Result: shape.Learn(tp.result)}, nil
+	return Test{Code: code, Answers: tp.answers, Result: shape.Learn(tp.result)}, nil
 }
 
 // Run runs a test of a skill and returns why it fails, "" if it passes. Unless live, tools
 // are not called: the code receives the recorded answers, and what it writes to files is not
 // kept.
-func Run(ctx context.Context, r *execution.Runner, h *home.Home, t skill.Test, live bool) (why []string, err error) {
+func Run(ctx context.Context, r *execution.Runner, h *home.Home, t Test, live bool) (why []string, err error) {
 	tp := &tape{replay: !live, answers: slices.Clone(t.Answers)}
 	done, _, err := run(ctx, r, h, t.Code, tp, !live)
 	switch {

@@ -1,43 +1,57 @@
-package mcpserver
+package skill
 
 import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// skillTools are the tools for saved functions.
-type skillTools struct{ runner *execution.Runner }
+// names are the names of the skills.
+var names builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (names []string, err error) {
+	all, err := home.Skills.List(ctx)
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	return names, err
+}
 
-func (s skillTools) all() []builtin.Tool {
-	name := builtin.Param{Name: "name", Kind: builtin.Text, Required: true, Source: skillNames}
+// tools are the tools for saved functions.
+type tools struct{ runner *execution.Runner }
+
+// Tools returns the tools of the server.
+func Tools(runner *execution.Runner) []builtin.Tool { return tools{runner}.all() }
+
+func (s tools) all() []builtin.Tool {
+	name := builtin.Param{Name: "name", Kind: builtin.Text, Required: true, Source: names}
 	return []builtin.Tool{{
 		Name: "save_skill", Profile: builtin.Standard,
 		Description: "Save or replace a function for `from skills import NAME`.",
 		Params: []builtin.Param{
-			{Name: "name", Kind: builtin.Text, Required: true, Source: skillNames},
+			{Name: "name", Kind: builtin.Text, Required: true, Source: names},
 			{Name: "code", Kind: builtin.Text, Required: true},
 			{Name: "description", Kind: builtin.Text},
 			{Name: "tags", Kind: builtin.Texts},
 		},
 		Hints: wire.Hints{Destructive: true, Idempotent: true},
-		Run:   builtin.Handle(s.saveSkill),
+		Run:   builtin.Handle(s.save),
 	}, {
 		Name: "load_skill", Profile: builtin.Standard,
 		Description: "A skill's code.",
 		Params:      []builtin.Param{name, {Name: "version", Kind: builtin.Integer}},
 		Hints:       wire.Hints{ReadOnly: true},
-		Run:         builtin.Handle(s.loadSkill),
+		Run:         builtin.Handle(s.load),
 	}, {
 		Name: "list_skills", Profile: builtin.Standard,
 		Description: "Saved skills.",
 		Params:      builtin.PageParams,
 		Hints:       wire.Hints{ReadOnly: true},
-		Run:         s.listSkills,
+		Run:         s.list,
 	}, {
 		Name: "search_skills", Profile: builtin.Full,
 		Description: "Find saved skills by purpose and tags.",
@@ -46,7 +60,7 @@ func (s skillTools) all() []builtin.Tool {
 			{Name: "tags", Kind: builtin.Texts},
 		},
 		Hints: wire.Hints{ReadOnly: true},
-		Run:   builtin.Handle(s.searchSkills),
+		Run:   builtin.Handle(s.search),
 	}, {
 		Name: "delete_skill", Profile: builtin.Full,
 		Description: "Delete a saved skill.",
@@ -56,8 +70,8 @@ func (s skillTools) all() []builtin.Tool {
 	}}
 }
 
-// saveSkill saves code that compiles; the compiler runs in a sandbox.
-func (s skillTools) saveSkill(ctx context.Context, c builtin.Call, args struct {
+// save saves code that compiles; the compiler runs in a sandbox.
+func (s tools) save(ctx context.Context, c builtin.Call, args struct {
 	Name, Code, Description string
 	Tags                    []string
 }) (redact.Message, error) {
@@ -74,12 +88,12 @@ func (s skillTools) saveSkill(ctx context.Context, c builtin.Call, args struct {
 		}
 	}
 	if before, err := c.Home.Skills.Find(ctx, args.Name, 0); err == nil {
-		if err := checkBack(c.Gate(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
+		if err := builtin.CheckBack(c.Gate(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
 			return redact.Message{}, err
 		}
 	}
 	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
-	if d, err = s.runner.Code.CheckSkill(ctx, c.Home, c.Subset, d, tokens); err != nil {
+	if d, err = check(ctx, s.runner.Code, c.Home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
 	}
 	if _, err := c.Home.Skills.Save(ctx, d); err != nil {
@@ -88,7 +102,7 @@ func (s skillTools) saveSkill(ctx context.Context, c builtin.Call, args struct {
 	return builtin.Did("%s", skill.Saved(args.Name, args.Code))
 }
 
-func (s skillTools) loadSkill(ctx context.Context, c builtin.Call, args struct {
+func (s tools) load(ctx context.Context, c builtin.Call, args struct {
 	Name    string
 	Version int
 }) (redact.Message, error) {
@@ -107,7 +121,7 @@ type skillList struct {
 	Next   int              `json:"next_offset,omitempty"` // of the skills that follow; 0 if there are none
 }
 
-func (s skillTools) listSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s tools) list(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	offset, err := builtin.ReadOffset(c, "skills")
 	if err != nil {
 		return redact.Message{}, err
@@ -116,13 +130,13 @@ func (s skillTools) listSkills(ctx context.Context, c builtin.Call) (redact.Mess
 	if err != nil {
 		return redact.Message{}, err
 	}
-	list := skillList{Count: len(all)}
-	list.Skills, list.Next = builtin.PageAt(all, offset)
-	s.markStale(ctx, c, list.Skills)
-	return redact.Message{Body: list}, nil
+	answer := skillList{Count: len(all)}
+	answer.Skills, answer.Next = builtin.PageAt(all, offset)
+	s.markStale(ctx, c, answer.Skills)
+	return redact.Message{Body: answer}, nil
 }
 
-func (s skillTools) searchSkills(ctx context.Context, c builtin.Call, args struct {
+func (s tools) search(ctx context.Context, c builtin.Call, args struct {
 	Query string
 	Tags  []string
 }) (redact.Message, error) {
@@ -134,14 +148,14 @@ func (s skillTools) searchSkills(ctx context.Context, c builtin.Call, args struc
 	return redact.Message{Body: skillList{Count: len(found), Skills: found}}, err
 }
 
-func (s skillTools) markStale(ctx context.Context, c builtin.Call, skills []skill.Metadata) {
+func (s tools) markStale(ctx context.Context, c builtin.Call, skills []skill.Metadata) {
 	for i := range skills {
 		s.runner.Skills(c.Home, c.Subset).Mark(ctx, &skills[i])
 	}
 }
 
 func deleteSkill(ctx context.Context, c builtin.Call, args struct{ Name string }) (redact.Message, error) {
-	if err := c.Home.Skills.Delete(ctx, args.Name); err != nil {
+	if err := remove(ctx, c.Home, args.Name); err != nil {
 		return redact.Message{}, err
 	}
 	return builtin.Did("Skill '%s' deleted", args.Name)

@@ -1,4 +1,4 @@
-package main
+package skill
 
 import (
 	"context"
@@ -15,44 +15,57 @@ import (
 
 type saveOptions struct {
 	name        string
-	code        execOptions // source of the code
+	code        cli.Code
 	description string
 	tags        []string
 }
 
-func skillsCommand(env *cli.Env) *cobra.Command {
-	return cli.OfTenant(env, cli.Group("skills", "Save, find, test and delete Python modules that code can import",
+// commands returns the command skills.
+func commands(env *cli.Env) []*cobra.Command {
+	c := cli.OfTenant(env, cli.Group("skills", "Save, find, test and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
 it uses has changed since it was saved, and unavailable while the server of a tool is
 disabled, missing or not connected; the reason is printed below it.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return runSkillsSearch(cmd.Context(), env, skill.Query{}) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runSearch(cmd.Context(), env, skill.Query{}) },
 		},
-		skillsSearchCommand(env),
+		searchCommand(env),
 		saveCommand(env),
-		skillsLoadCommand(env),
-		skillsPromoteCommand(env),
-		skillsTestCommand(env),
-		skillsExportCommand(env),
-		skillsImportCommand(env),
+		loadCommand(env),
+		promoteCommand(env),
+		testCommand(env),
+		exportCommand(env),
+		importCommand(env),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete skills with all their versions",
 			Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runSkillsDelete(cmd.Context(), env, args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runDelete(cmd.Context(), env, args) },
 		},
 	))
+	for _, sub := range c.Commands() {
+		switch sub.Name() {
+		case "delete", "export", "load", "test":
+			cli.SetArguments(env, sub, cli.Named(skill.NameQuery))
+		case "import":
+			cli.SetArguments(env, sub, cli.LocalDirs)
+		case "save":
+			cli.SetArguments(env, sub, cli.Named(skill.NameQuery), cli.LocalFiles)
+		}
+	}
+	c.GroupID = cli.CodeGroup
+	return []*cobra.Command{c}
 }
 
-func skillsSearchCommand(env *cli.Env) *cobra.Command {
+func searchCommand(env *cli.Env) *cobra.Command {
 	var q skill.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find skills by their purpose and tags",
 		Example: "  sandpiper skills search mean of a column --tag csv",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
-			return runSkillsSearch(cmd.Context(), env, q)
+			return runSearch(cmd.Context(), env, q)
 		},
 	}
 	c.Flags().StringArrayVar(&q.Tags, "tag", nil, "only skills with this `TAG` (may be repeated)")
@@ -60,7 +73,7 @@ func skillsSearchCommand(env *cli.Env) *cobra.Command {
 	return c
 }
 
-func skillsLoadCommand(env *cli.Env) *cobra.Command {
+func loadCommand(env *cli.Env) *cobra.Command {
 	var version int
 	c := &cobra.Command{
 		Use: "load NAME", Short: "Print a skill's code",
@@ -68,7 +81,7 @@ func skillsLoadCommand(env *cli.Env) *cobra.Command {
   sandpiper skills load filter_high_risk --version 2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runSkillsLoad(cmd.Context(), env, args[0], version)
+			return runLoad(cmd.Context(), env, args[0], version)
 		},
 	}
 	c.Flags().IntVar(&version, "version", 0, "`NUMBER` of the version; 0 for the latest")
@@ -87,21 +100,21 @@ old versions are kept.`,
   sandpiper exec -c 'from skills.stats import mean; mean([1, 2])'`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name, o.code.inline = args[0], cmd.Flags().Changed("code")
+			o.name, o.code.Inline = args[0], cmd.Flags().Changed("code")
 			if len(args) > 1 {
-				o.code.script = args[1]
+				o.code.File = args[1]
 			}
-			return runSkillsSave(cmd.Context(), env, o)
+			return runSave(cmd.Context(), env, o)
 		},
 	}
-	c.Flags().StringVarP(&o.code.code, "code", "c", "", "save `CODE`")
+	c.Flags().StringVarP(&o.code.Text, "code", "c", "", "save `CODE`")
 	c.Flags().StringVar(&o.description, "description", "", "purpose of the skill, in one sentence")
 	c.Flags().StringArrayVar(&o.tags, "tag", nil, "keyword for search (may be repeated)")
 	return c
 }
 
-func runSkillsSave(ctx context.Context, env *cli.Env, o saveOptions) error {
-	code, err := loadCode(env, o.code)
+func runSave(ctx context.Context, env *cli.Env, o saveOptions) error {
+	code, err := o.code.Read(env)
 	if err != nil {
 		return err
 	}
@@ -119,7 +132,7 @@ func runSkillsSave(ctx context.Context, env *cli.Env, o saveOptions) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if draft, err = d.Runner.Code.CheckSkill(ctx, home, "", draft, nil); err != nil {
+	if draft, err = check(ctx, d.Runner.Code, home, "", draft, nil); err != nil {
 		return err
 	}
 	saved, err := home.Skills.Save(ctx, draft)
@@ -133,7 +146,7 @@ func runSkillsSave(ctx context.Context, env *cli.Env, o saveOptions) error {
 	return nil
 }
 
-func runSkillsSearch(ctx context.Context, env *cli.Env, q skill.Query) error {
+func runSearch(ctx context.Context, env *cli.Env, q skill.Query) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		found, err := home.Skills.Search(ctx, q)
 		if err != nil {
@@ -163,7 +176,7 @@ func runSkillsSearch(ctx context.Context, env *cli.Env, q skill.Query) error {
 	})
 }
 
-func runSkillsLoad(ctx context.Context, env *cli.Env, name string, version int) error {
+func runLoad(ctx context.Context, env *cli.Env, name string, version int) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		found, err := home.Skills.Find(ctx, name, version)
 		if err != nil {
@@ -182,10 +195,10 @@ func runSkillsLoad(ctx context.Context, env *cli.Env, name string, version int) 
 	})
 }
 
-func runSkillsDelete(ctx context.Context, env *cli.Env, names []string) error {
+func runDelete(ctx context.Context, env *cli.Env, names []string) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
-			if err := home.Skills.Delete(ctx, name); err != nil {
+			if err := remove(ctx, home, name); err != nil {
 				return err
 			}
 		}

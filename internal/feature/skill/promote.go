@@ -1,8 +1,9 @@
-package pycode
+package skill
 
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
@@ -11,7 +12,7 @@ import (
 )
 
 // promoteCode makes a function of the variable _source; see promote.py.
-const promoteCode = `from sandpiper import promote
+const promoteCode = `from sandpiper.features.skill import promote
 try:
     _code, _parameters = promote.function(_source, _name, globals().keys())
     result = {"code": _code, "parameters": _parameters}
@@ -19,17 +20,17 @@ except promote.Unsuitable as e:
     result = {"message": str(e)}
 `
 
-// Promoted is a skill made of the code of an execution.
-type Promoted struct {
+// promoted is a skill made of the code of an execution.
+type promoted struct {
 	skill.Draft
 	Parameters []string // names that the code uses and does not define
 }
 
-// Promote makes a skill of the code of an execution: a function with its name that returns what
-// the execution returned. Tokens in the code are replaced as CheckSkill does. The skill is not
+// promote makes a skill of the code of an execution: a function with its name that returns what
+// the execution returned. Tokens in the code are replaced as check does. The skill is not
 // saved. d.Code is ignored.
-func (c Checker) Promote(ctx context.Context, h *home.Home, of recent.Code, d skill.Draft) (Promoted, error) {
-	p := Promoted{Draft: d}
+func promote(ctx context.Context, c pycode.Checker, h *home.Home, of recent.Code, d skill.Draft) (promoted, error) {
+	p := promoted{Draft: d}
 	if err := skill.CheckName(d.Name); err != nil {
 		return p, err
 	}
@@ -38,7 +39,8 @@ func (c Checker) Promote(ctx context.Context, h *home.Home, of recent.Code, d sk
 		Parameters []string
 		Message    string
 	}
-	if err := c.run(ctx, h, promoteCode, map[string]string{"_source": of.Code, "_name": d.Name}, "the code could not be made a function", &made); err != nil {
+	vars := map[string]string{"_source": of.Code, "_name": d.Name}
+	if err := c.Evaluate(ctx, h, promoteCode, vars, "the code could not be made a function", &made); err != nil {
 		return p, err
 	}
 	if made.Message != "" {
@@ -51,6 +53,6 @@ func (c Checker) Promote(ctx context.Context, h *home.Home, of recent.Code, d sk
 		return p, err
 	}
 	p.Code, p.Parameters = made.Code, made.Parameters
-	p.Draft, err = c.CheckSkill(ctx, h, "", p.Draft, tokens)
+	p.Draft, err = check(ctx, c, h, "", p.Draft, tokens)
 	return p, err
 }

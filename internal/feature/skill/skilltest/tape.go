@@ -10,7 +10,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -19,7 +18,7 @@ import (
 type tape struct {
 	mu      sync.Mutex
 	replay  bool
-	answers []skill.Answer // recorded, or those left to replay
+	answers []Answer // recorded, or those left to replay
 	bytes   int
 	err     error           // why the recording is incomplete, or the first call without a recorded answer
 	result  json.RawMessage // of the code
@@ -60,15 +59,15 @@ func (t *tape) record(ctx context.Context, gate *redact.Gate, method string, arg
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes += len(args) + len(text); t.bytes > skill.MaxTestBytes && err == nil {
-		err = fault.New(fault.Exhausted, "the answers have more than %d bytes, which is the maximum of a test", skill.MaxTestBytes).
+	if t.bytes += len(args) + len(text); t.bytes > maxBytes && err == nil {
+		err = fault.New(fault.Exhausted, "the answers have more than %d bytes, which is the maximum of a test", maxBytes).
 			WithHint("call the skill with less data")
 	}
 	if t.err == nil {
 		t.err = err
 	}
 	if t.err == nil {
-		t.answers = append(t.answers, skill.Answer{Method: method, Args: args, Answer: answer})
+		t.answers = append(t.answers, Answer{Method: method, Args: args, Answer: answer})
 	}
 }
 
@@ -76,7 +75,7 @@ func (t *tape) record(ctx context.Context, gate *redact.Gate, method string, arg
 func (t *tape) next(method string, args ...json.RawMessage) (any, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.IndexFunc(t.answers, func(a skill.Answer) bool {
+	i := slices.IndexFunc(t.answers, func(a Answer) bool {
 		return a.Method == method && slices.ContainsFunc(args, func(b json.RawMessage) bool { return bytes.Equal(a.Args, b) })
 	})
 	if i < 0 {

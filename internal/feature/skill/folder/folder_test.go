@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/skill/folder"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 )
 
 func TestNamesAreDistinctAndValid(t *testing.T) {
