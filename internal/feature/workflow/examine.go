@@ -14,7 +14,7 @@ import (
 // positions in the files of its workflows, and the places of expressions and code that are not Python: if
 // there are any, the uses of tools were not checked.
 func (p *Program) examine(ctx context.Context, c pycode.Checker, h *home.Home, subset string) (found []Finding, unparsable map[Place]bool, err error) {
-	d := pycode.Draft{Code: p.Code, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
+	d := pycode.Draft{Code: p.Code, Scopes: p.scopes, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
 	for _, e := range p.Expressions {
 		d.Parts = append(d.Parts, e.Part)
 	}

@@ -135,11 +135,14 @@ func dependencies(s *Step) (list []string) {
 		for _, r := range i.DependsOn {
 			add(r.Name)
 		}
-		outer, inner := i.values()
-		for _, v := range append(outer, inner...) {
+		values := []*Value{i.If, i.Test, i.Over, i.Question, i.Until, i.Collect}
+		for _, f := range i.Arguments {
+			values = append(values, f.Value)
+		}
+		for _, v := range values {
 			v.expressions(func(p Part) {
-				for _, r := range references(p.Expr, isSteps) {
-					add(r.name)
+				for _, m := range stepName().FindAllStringSubmatch(p.Expr, -1) {
+					add(m[1])
 				}
 			})
 		}
@@ -167,8 +170,6 @@ func predecessors(steps []*Step) map[*Step][]string {
 	}
 	return found
 }
-
-func isSteps(name string) bool { return name == "steps" }
 
 // reportCycle reports one cycle among steps that wait for each other.
 func reportCycle(f *findings, blocked []*Step, needs map[*Step][]*Step) {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // Delimiters of an expression.
@@ -67,7 +69,8 @@ const notKnown = "inputs"
 func (r *valueReader) expression(key Ref, n *yaml.Node) *Value {
 	switch kindOf(n) {
 	case "a boolean":
-		return &Value{Pos: posOf(n), Plain: isTrue(n)}
+		at := posOf(n)
+		return &Value{Pos: at, Template: []Part{{Expr: pythonConstant(isTrue(n)), Pos: at}}}
 	case "text":
 		text := strings.TrimSpace(n.Value)
 		if !strings.Contains(text, opening) {
@@ -101,8 +104,8 @@ func (r *valueReader) template(n *yaml.Node) (parts []Part) {
 		}
 		source := rest[i+len(opening):]
 		begins := at(done + i)
-		end := expressionEnd(source)
-		if end < 0 {
+		end := pysource.Closing(rest[i+1:]) + 1 - len(opening) - len(closing)
+		if end < 0 || !strings.HasPrefix(source[end:], closing) {
 			r.add(begins, "", "the expression has no closing %s", closing)
 			return append(parts, Part{Expr: notKnown, Pos: begins})
 		}
