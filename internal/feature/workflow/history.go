@@ -9,7 +9,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
@@ -30,8 +29,6 @@ type Run struct {
 	Inputs    json.RawMessage `json:"inputs,omitempty"` // of Find only, as Code and the value
 	Code      string          `json:"code,omitempty"`
 	*Result
-
-	background bool // a daemon continues it by itself
 }
 
 // Result is how a run ended.
@@ -40,9 +37,6 @@ type Result struct {
 	Error     string          `json:"error,omitempty"`
 	ErrorType string          `json:"error_type,omitempty"`
 }
-
-// interrupted is the state of a run whose process has ended.
-const interrupted = "interrupted"
 
 // History returns the latest runs of a tenant, at most most, of one workflow unless name is "".
 func (s *Service) History(ctx context.Context, h *home.Home, name string, most int) ([]Run, error) {
@@ -77,7 +71,7 @@ func newRun(r journal.Run) Run {
 		w.Ended, w.State, w.Result = r.Changed, string(r.Outcome), resultOf(r)
 		return w
 	case r.State == journal.Running && !r.Alive && r.OnRestart == "":
-		w.State, w.Why = interrupted, "its process ended, and it has no record to resume it from"
+		w.State, w.Why = "interrupted", "its process ended, and it has no record to resume it from"
 	case r.State == journal.Running && !r.Alive:
 		w.State, w.Why = string(journal.Queued), "its daemon has ended, and another one continues it"
 	case len(open) > 0:
@@ -87,7 +81,7 @@ func newRun(r journal.Run) Run {
 	case r.State == journal.Waiting:
 		w.Why = "until " + r.Due.Local().Format(time.DateTime) + ", or for a signal"
 	}
-	w.Due, w.background = r.Due, r.OnRestart != ""
+	w.Due = r.Due
 	return w
 }
 
@@ -143,27 +137,4 @@ func (s *Service) Find(ctx context.Context, h *home.Home, id string) (Run, error
 	}
 	all[0].Inputs, all[0].Code = vars.Inputs, of.Request.Code
 	return all[0], addRecords(ctx, s.runner, h, all)
-}
-
-// CheckOpen returns an Invalid error for a run that has ended and cannot be resumed.
-func (r Run) CheckOpen() error {
-	if !r.Ended.IsZero() && r.Why == "" {
-		return fault.New(fault.Invalid, "the run %s of workflow %s has ended: %s", r.Execution, r.Workflow, r.State)
-	}
-	return nil
-}
-
-// Cancel ends a run for good: an interrupted or suspended one is not resumed any more.
-func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
-	r, err := s.Find(ctx, h, id)
-	if err != nil {
-		return err
-	}
-	if err := r.CheckOpen(); err != nil {
-		return err
-	}
-	if r.background || r.State == interrupted {
-		return s.runner.Cancel(ctx, h, id)
-	}
-	return unfinished.Abandon(ctx, s.runner, h, id)
 }
