@@ -173,10 +173,10 @@ func runShow(ctx context.Context, env *cli.Env, name string) error {
 		}
 		printRun(env, r)
 		env.Printf("inputs: %s\n", cli.Visible(string(r.Inputs)))
-		if r.Result != nil && r.Value != nil {
+		if r.Value != nil {
 			env.Printf("result: %s\n", cli.Visible(string(r.Value)))
 		}
-		if r.Result != nil && r.Error != "" {
+		if r.Error != "" {
 			env.Printf("error: %s\n", cli.Visible(r.Error))
 		}
 		return nil
@@ -221,8 +221,8 @@ func printRun(env *cli.Env, r Run) {
 		version = " " + r.Version
 	}
 	why := ""
-	if r.Result != nil && r.Result.Error != "" {
-		why = ": " + cli.VisibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
+	if r.Error != "" {
+		why = ": " + cli.VisibleName(mcpserver.Reason(r.ErrorType, r.Error))
 	}
 	if r.Why != "" {
 		why += ": " + r.Why

@@ -124,31 +124,26 @@ func (c *compiler) guarded(s *Step, in int, jump string) {
 
 // bare writes a step without its if and on_error.
 func (c *compiler) bare(s *Step, in int) {
+	lists := c.parallel
+	if s.Type == Condition {
+		lists = c.condition
+	}
 	switch {
 	case !s.hasLists():
 		call := c.call(s, in)
 		c.write("steps.%s = %s", s.Name, call)
 	case s.Timeout == 0:
-		c.lists(s, in)
+		lists(s, in)
 	default:
 		name := c.name("run_" + s.Name)
 		c.write("def %s():", name)
 		c.within(func() {
-			c.lists(s, in)
+			lists(s, in)
 			c.write("return steps.%s", s.Name)
 		})
 		c.write("")
 		c.write("steps.%s = %s", s.Name, limited(s, name+"()"))
 	}
-}
-
-// lists writes a step that consists of lists of others.
-func (c *compiler) lists(s *Step, in int) {
-	if s.Type == Condition {
-		c.condition(s, in)
-		return
-	}
-	c.parallel(s, in)
 }
 
 // limited returns a call with the time limit of a step.

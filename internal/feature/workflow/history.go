@@ -28,11 +28,6 @@ type Run struct {
 	Unknown   int             `json:"unknown,omitempty"`
 	Inputs    json.RawMessage `json:"inputs,omitempty"` // of Find only, as Code and the value
 	Code      string          `json:"code,omitempty"`
-	*Result
-}
-
-// Result is how a run ended.
-type Result struct {
 	Value     json.RawMessage `json:"result,omitempty"`
 	Error     string          `json:"error,omitempty"`
 	ErrorType string          `json:"error_type,omitempty"`
@@ -52,12 +47,7 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 	all := make([]Run, len(stored))
 	for i, r := range stored {
 		all[i] = newRun(r)
-		if of := all[i].Result; of != nil {
-			of.Value = nil
-			if of.Error == "" {
-				all[i].Result = nil
-			}
-		}
+		all[i].Value = nil
 	}
 	return all, addRecords(ctx, s.runner, h, all)
 }
@@ -68,7 +58,13 @@ func newRun(r journal.Run) Run {
 	open := live.QuestionsOf(r)
 	switch {
 	case r.State == journal.Ended:
-		w.Ended, w.State, w.Result = r.Changed, string(r.Outcome), resultOf(r)
+		w.Ended, w.State = r.Changed, string(r.Outcome)
+		var of reply.Result
+		if json.Unmarshal(r.Result, &of) == nil && (r.Outcome != journal.Cancelled || of.ErrorType == reply.TypeCancelled) {
+			w.Value, w.Error, w.ErrorType = of.Value, of.Error, of.ErrorType
+		} else if r.Outcome == journal.Cancelled {
+			w.Error, w.ErrorType = "the run was cancelled", string(journal.Cancelled)
+		}
 		return w
 	case r.State == journal.Running && !r.Alive && r.OnRestart == "":
 		w.State, w.Why = "interrupted", "its process ended, and it has no record to resume it from"
@@ -83,18 +79,6 @@ func newRun(r journal.Run) Run {
 	}
 	w.Due = r.Due
 	return w
-}
-
-// resultOf returns the result of a run that has ended.
-func resultOf(r journal.Run) *Result {
-	var stored reply.Result
-	if r.Result != nil && json.Unmarshal(r.Result, &stored) == nil && (r.Outcome != journal.Cancelled || stored.ErrorType == reply.TypeCancelled) {
-		return &Result{Value: stored.Value, Error: stored.Error, ErrorType: stored.ErrorType}
-	}
-	if r.Outcome == journal.Cancelled {
-		return &Result{Error: "the run was cancelled", ErrorType: string(journal.Cancelled)}
-	}
-	return nil
 }
 
 // addRecords adds what the records of runs say that a person can resume.
@@ -122,18 +106,15 @@ func (s *Service) Find(ctx context.Context, h *home.Home, id string) (Run, error
 	}
 	all := []Run{newRun(r)}
 	var of execution.StoredRequest
-	var vars struct {
-		Inputs json.RawMessage `json:"inputs"`
-	}
+	var vars struct{ Inputs json.RawMessage }
 	if r.Request != nil {
-		if err := json.Unmarshal(r.Request, &of); err != nil {
-			return Run{}, err
-		}
+		err = json.Unmarshal(r.Request, &of)
 	}
 	if len(of.Request.Vars) > 0 {
-		if err := json.Unmarshal(of.Request.Vars, &vars); err != nil {
-			return Run{}, err
-		}
+		err = json.Unmarshal(of.Request.Vars, &vars)
+	}
+	if err != nil {
+		return Run{}, err
 	}
 	all[0].Inputs, all[0].Code = vars.Inputs, of.Request.Code
 	return all[0], addRecords(ctx, s.runner, h, all)

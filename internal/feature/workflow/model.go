@@ -110,7 +110,7 @@ const (
 
 // Block is a list of steps inside a step.
 type Block struct {
-	Name  string // then, else, branch 1, …; "" for that of a loop
+	Name  string // then, else, steps or branch
 	Steps []*Step
 }
 

@@ -150,27 +150,6 @@ func dependencies(s *Step) (list []string) {
 	return list
 }
 
-// predecessors returns, for a drawing, the names of the steps after which each step runs: those
-// that it needs and, unless it has depends_on: [], those of the level before.
-func predecessors(steps []*Step) map[*Step][]string {
-	index, before := indexOf(steps), []string(nil)
-	found := map[*Step][]string{}
-	for _, seg := range order(&findings{}, steps) {
-		for i, level := range seg.levels {
-			for _, s := range level {
-				names := slices.DeleteFunc(dependencies(s), func(name string) bool { _, here := index[name]; return !here })
-				if !s.Free || i == 0 {
-					names = append(names, before...)
-				}
-				slices.Sort(names)
-				found[s] = slices.Compact(names)
-			}
-			before = stepNames(level)
-		}
-	}
-	return found
-}
-
 // reportCycle reports one cycle among steps that wait for each other.
 func reportCycle(f *findings, blocked []*Step, needs map[*Step][]*Step) {
 	var path []*Step

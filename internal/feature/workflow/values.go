@@ -24,7 +24,7 @@ const (
 type valueReader struct {
 	nodeReader
 	source []byte
-	lines  []int // offsets of lines, from line 1; nil until they are used
+	lines  [][]byte // of source; nil until they are used
 }
 
 // fields reads a mapping of names to values.
@@ -165,26 +165,15 @@ func (r *valueReader) offsets(n *yaml.Node) func(offset int) Pos {
 
 // blockColumn returns the column in which the lines of a block begin.
 func (r *valueReader) blockColumn(n *yaml.Node) int {
-	rest := r.source[r.lineStart(n.Line+1):]
-	for line := range bytes.Lines(rest) {
+	if r.lines == nil {
+		r.lines = bytes.Split(r.source, []byte("\n"))
+	}
+	for _, line := range r.lines[min(n.Line, len(r.lines)):] {
 		if text := bytes.TrimLeft(line, " "); len(bytes.TrimSpace(text)) > 0 {
 			return len(line) - len(text) + 1
 		}
 	}
 	return 1
-}
-
-// lineStart returns the offset of a line of the file.
-func (r *valueReader) lineStart(line int) int {
-	if r.lines == nil {
-		r.lines = []int{0, 0}
-		for i, c := range r.source {
-			if c == '\n' {
-				r.lines = append(r.lines, i+1)
-			}
-		}
-	}
-	return r.lines[min(line, len(r.lines)-1)]
 }
 
 // tool returns the server and the tool of a target.
