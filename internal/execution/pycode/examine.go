@@ -55,9 +55,17 @@ type Problem struct {
 // Examined are the errors in a draft.
 type Examined struct {
 	Parts []PartProblem       `json:"parts"`
+	Keyed []KeyedPart         `json:"keyed"`
 	Error *CodeProblem        `json:"error"` // of the code as a whole
 	Uses  preflight.Uses      `json:"uses"`
 	Tools []preflight.Finding `json:"-"` // errors in the uses of tools
+}
+
+// KeyedPart is an expression that has to be written in another way: an attribute of a value is a key, also
+// if its mappings have a method of that name.
+type KeyedPart struct {
+	Part   int    `json:"part"`
+	Source string `json:"source"`
 }
 
 // PartProblem is an error in a part. Lines and columns count from 1.
@@ -81,7 +89,8 @@ func (c Checker) Examine(ctx context.Context, h *home.Home, d Draft) (e Examined
 	if err := c.guarded(ctx, d.Code); err != nil {
 		return e, err
 	}
-	vars := map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "scopes": append([]Scope{}, d.Scopes...), "offered": c.offered(h)}
+	parts, scopes := append([]Part{}, d.Parts...), append([]Scope{}, d.Scopes...)
+	vars := map[string]any{"source": d.Code, "parts": parts, "scopes": scopes, "offered": c.offered(h)}
 	if err := c.run(ctx, h, examineCode, vars, "the code could not be examined", &e); err != nil {
 		return e, err
 	}

@@ -114,7 +114,8 @@ func (c *compiler) iteration(s *Step, outer int, loop, collected string) {
 	if s.Until == nil {
 		return
 	}
-	c.write("if %s:", c.test(s.Until, in, "remove it", "loop "+s.Name+" ends after one iteration: until is always true", "loop "+s.Name+" is not ended by until, which is always false"))
+	always, never := " ends after one iteration: until is always true", " is not ended by until, which is always false"
+	c.write("if %s:", c.test(s.Until, in, "remove it", "loop "+s.Name+always, "loop "+s.Name+never))
 	c.within(func() {
 		if s.Over != nil {
 			c.write("break")

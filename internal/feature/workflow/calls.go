@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // callWriter writes the calls that do the work of steps, and collects what these need.
@@ -16,7 +18,7 @@ type callWriter struct {
 	lib     Library
 	callees map[string]*callee
 	path    []string // names of the workflows that are being compiled, outermost first
-	skills  map[string]*skill
+	skills  map[string]signature
 	servers bool // the code calls tools
 }
 
@@ -57,16 +59,19 @@ func (c *callWriter) skill(s *Step, arguments string) string {
 	if all := c.lib.Skills; all != nil && !slices.Contains(all, name) {
 		c.add(s.Target.Pos, c.nearest(name, all, "none is saved"), "there is no skill %.60q", name)
 	}
-	if c.skills[name] == nil {
-		c.skills[name] = &skill{as: c.name("skill_" + name)}
+	of, known := c.skills[name]
+	if !known {
+		var f pysource.Function
+		found := false
 		if c.lib.Skill != nil {
-			c.skills[name].read(c.lib.Skill(name))
+			f, found = c.lib.Skill(name)
 		}
+		of = newSignature(f.Input())
+		of.any = !found || strings.Contains(f.Params, "**")
+		c.skills[name] = of
 	}
-	for _, f := range c.skills[name].check(s) {
-		c.add(f.Pos, f.Hint, "%s", f.Message)
-	}
-	return c.skills[name].as + arguments
+	c.checkArguments(s, of, "argument")
+	return "skill_" + name + arguments
 }
 
 func (c *callWriter) approval(s *Step, in int) string {
@@ -104,8 +109,8 @@ func (c *callWriter) code(s *Step, in int) string {
 	for _, f := range s.Arguments {
 		parameters = append(parameters, f.Name)
 	}
-	source := s.Code
-	if c.unparsable[place(c.findings.file, s.CodePos)] || strings.TrimSpace(source) == "" {
+	source := cmp.Or(c.replaced[place(c.findings.file, s.CodePos)], s.Code)
+	if strings.TrimSpace(source) == "" {
 		source = "pass"
 	}
 	part := pycode.Part{Source: s.Code, Code: true, Known: parameters, Scope: in}
@@ -140,7 +145,7 @@ type callee struct {
 	workflow *Workflow // nil if it cannot be called
 	findings []Finding
 	all      []string // names of those that exist
-	inputs   inputSchema
+	inputs   signature
 }
 
 // callee returns the workflow that a step calls, or reports why it cannot be called.
@@ -160,7 +165,7 @@ func (c *callWriter) callee(s *Step) *callee {
 			of.workflow, of.findings, of.all = c.lib.Workflow(name)
 		}
 		if of.workflow != nil {
-			of.inputs = of.workflow.inputSchema()
+			of.inputs = newSignature(of.workflow.Inputs)
 		}
 		c.callees[name] = of
 	}
@@ -173,32 +178,19 @@ func (c *callWriter) callee(s *Step) *callee {
 	return of
 }
 
-// inputsOf returns the inputs of a call, with defaults, and reports wrong names.
+// inputsOf returns the inputs of a call, with defaults, and reports wrong ones.
 func (c *callWriter) inputsOf(s *Step, of *callee) []Field {
-	w := of.workflow
-	if w == nil {
+	if of.workflow == nil {
 		return s.Arguments
 	}
-	fields := slices.Clone(s.Arguments)
-	given := map[string]bool{}
+	c.checkArguments(s, of.inputs, "input")
+	fields, given := slices.Clone(s.Arguments), map[string]bool{}
 	for _, f := range fields {
 		given[f.Name] = true
-		if _, declared := of.inputs.Properties[f.Name]; !declared {
-			c.add(f.Pos, c.nearest(f.Name, w.InputNames, "it declares none"), "workflow %s has no input %.60q", w.Name, f.Name)
-		}
 	}
-	required := map[string]bool{}
-	for _, name := range of.inputs.Required {
-		required[name] = true
-	}
-	for _, name := range w.InputNames {
-		property := of.inputs.Properties[name]
-		switch {
-		case c.stopped(), given[name]:
-		case property.Default != nil:
-			fields = append(fields, Field{Name: name, Value: &Value{Plain: decoded(property.Default)}})
-		case required[name]:
-			c.add(s.Target.Pos, "", "workflow %s needs the input %s", w.Name, name)
+	for _, name := range of.workflow.InputNames {
+		if value := of.inputs.Properties[name].Default; value != nil && !given[name] && !c.stopped() {
+			fields = append(fields, Field{Name: name, Value: &Value{Plain: decoded(value)}})
 		}
 	}
 	return fields
@@ -211,7 +203,7 @@ func (c *callWriter) header() {
 		c.write("import servers")
 	}
 	for _, name := range names(c.skills) {
-		c.write("from skills import %s as %s", name, c.skills[name].as)
+		c.write("from skills import %s as skill_%s", name, name)
 	}
 	c.write("")
 }

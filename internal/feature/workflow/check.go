@@ -27,34 +27,26 @@ func (f *findings) add(at Pos, hint, format string, args ...any) {
 	}
 }
 
-// nearest returns a hint with the names that are similar to name, or with all of them; none if there
-// are none. It does not search while further findings are dropped.
+// nearest does not search while further findings are dropped.
 func (f *findings) nearest(name string, all []string, none string) string {
-	switch {
-	case f.full():
+	if f.full() {
 		return ""
-	case len(all) == 0:
-		return none
 	}
-	return nearest(name, all)
+	return nearest(name, all, none)
 }
 
-// nearest returns a hint with the names that are similar to name, or with all of them.
-func nearest(name string, all []string) string {
-	if near := fault.Nearest(name, all, 1); len(near) > 0 {
+// nearest returns a hint with the name that is similar, or with all of them; none if there are none.
+func nearest(name string, all []string, none string) string {
+	near := fault.Nearest(name, all, 1)
+	switch {
+	case len(all) == 0:
+		return none
+	case len(near) > 0:
 		return "did you mean " + near[0] + "?"
-	}
-	if len(all) == 0 || len(all) > 20 {
+	case len(all) > 20:
 		return ""
 	}
 	return "there are " + strings.Join(all, ", ")
-}
-
-func nearestOrNone(name string, all []string, none string) string {
-	if len(all) == 0 {
-		return none
-	}
-	return nearest(name, all)
 }
 
 // arranged returns findings in the order of the files, each once.

@@ -58,11 +58,10 @@ func Compile(w *Workflow, lib Library) (*Program, []Finding) {
 }
 
 // compile compiles until the context ends. It returns a program beside findings too, so that the
-// others can be found, unless it is too long. Expressions and code that are not Python are omitted
-// from it.
-func compile(ctx context.Context, w *Workflow, lib Library, unparsable map[Place]bool) (*Program, []Finding, error) {
+// others can be found, unless it is too long. Expressions and code of some places are replaced in it.
+func compile(ctx context.Context, w *Workflow, lib Library, replaced map[Place]string) (*Program, []Finding, error) {
 	c := newCompiler(w, lib)
-	c.ended, c.unparsable = ctx.Err, unparsable
+	c.ended, c.replaced = ctx.Err, replaced
 	c.reserve(w)
 	result := c.body(w)
 	c.write("")
@@ -89,7 +88,7 @@ type compiler struct {
 
 func newCompiler(w *Workflow, lib Library) *compiler {
 	c := &compiler{durable: true, compiled: map[string]string{}}
-	c.lib, c.callees, c.skills = lib, map[string]*callee{}, map[string]*skill{}
+	c.lib, c.callees, c.skills = lib, map[string]*callee{}, map[string]signature{}
 	c.taken = map[string]bool{}
 	c.setFile(w.File)
 	return c

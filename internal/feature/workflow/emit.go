@@ -101,7 +101,8 @@ func (c *compiler) statements(s *Step, in int, jump string) {
 		return
 	}
 	c.write("steps.%s = None", s.Name)
-	c.write("if %s:", c.test(s.If, in, "remove it", "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false"))
+	always, never := "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false"
+	c.write("if %s:", c.test(s.If, in, "remove it", always, never))
 	c.within(func() { c.guarded(s, in, jump) })
 }
 

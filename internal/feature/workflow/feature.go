@@ -30,7 +30,12 @@ func dir(c *config.Config) string {
 // and run them, those that are tools themselves, and the command workflow.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: saved.Feature, Config: config.Section{Settings: func() any { return new(Settings) }}, Python: python, Start: start},
+		Feature: daemon.Feature{
+			Name:   saved.Feature,
+			Config: config.Section{Settings: func() any { return new(Settings) }},
+			Python: python,
+			Start:  start,
+		},
 		Docs:     "workflows.md",
 		Commands: commands,
 	}

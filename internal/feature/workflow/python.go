@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,7 @@ import (
 type valueWriter struct {
 	findings
 	output
-	unparsable  map[Place]bool // expressions and code
+	replaced    map[Place]string // expressions and code
 	expressions []Expression
 	scopes      []pycode.Scope
 }
@@ -62,23 +64,18 @@ const maxWidth = 100
 // join puts items in brackets, in one line if it is short, else each in a line of its own.
 func (w *valueWriter) join(open, close string, n int, item func(int) string) string {
 	var items []string
-	width, length, short := 4*w.indent, 0, true
+	length := 4 * w.indent
 	w.indent++
-	for i := range n {
-		if w.stopped() {
-			break
-		}
-		it := item(i)
-		width += len(it) + 2
-		short = short && width <= maxWidth && !strings.Contains(it, "\n")
-		if length += len(it); length > maxCode {
+	for i := 0; i < n && !w.stopped(); i++ {
+		items = append(items, item(i))
+		if length += len(items[i]) + 2; length > maxCode {
 			w.size = maxCode + 1
 		}
-		items = append(items, it)
 	}
 	w.indent--
-	if short || w.stopped() {
-		return open + strings.Join(items, ", ") + close
+	text := strings.Join(items, ", ")
+	if w.stopped() || length <= maxWidth && !strings.Contains(text, "\n") || slices.Contains(pysource.InStrings(text), true) {
+		return open + text + close
 	}
 	const indent = "\n    "
 	return open + indent + strings.ReplaceAll(strings.Join(items, ",\n"), "\n", indent) + ",\n" + close
@@ -97,10 +94,7 @@ func (w *valueWriter) test(v *Value, in int, hint, always, never string) string 
 func (w *valueWriter) expression(p Part, part pycode.Part) string {
 	part.Source = p.Expr
 	w.expressions = append(w.expressions, Expression{part, w.findings.file, p.Pos})
-	if w.unparsable[place(w.findings.file, p.Pos)] {
-		return notKnown
-	}
-	source := pysource.OneLine(p.Expr)
+	source := pysource.OneLine(cmp.Or(w.replaced[place(w.findings.file, p.Pos)], p.Expr))
 	if separate().MatchString(source) && pysource.Closing(source) != len(source) {
 		return "(" + source + ")"
 	}

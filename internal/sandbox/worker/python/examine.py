@@ -16,10 +16,13 @@ _MOST = 100  # problems
 _NO_PYTHON = "this is not Python"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FIELDS = ("result", "error")  # of a step
+_OURS = ("steps", "inputs", "servers", "skills", "error")  # names of compiled code
 
 
 def examined(code, parts, scopes, ready):
-    """Return {"parts": problems of parts, "error": of code as a whole, "uses": the tools it uses}.
+    """Return {"parts": problems of parts, "keyed": [{"part", "source"}], "error": of code as a whole, "uses": the tools it uses}.
+
+    A source of keyed has the meaning that the one of the part shall have; see _keyed.
 
     Without a problem of a part, an error is one that the parts do not have by themselves.
 
@@ -34,13 +37,16 @@ def examined(code, parts, scopes, ready):
     inside = []
     for scope in scopes:
         inside.append(_Visible(scope, inside))
-    problems = []
+    problems, keyed = [], []
     for i, part in enumerate(parts):
         if len(problems) >= _MOST:
             break
-        for line, column, message, hint in _problems(part, names, inside[part["scope"]]):
+        found, source = _problems(part, names, inside[part["scope"]])
+        if source != part["source"]:
+            keyed.append({"part": i, "source": source})
+        for line, column, message, hint in found:
             problems.append({"part": i, "line": line, "column": column, "message": message, "hint": hint, "syntax": message.startswith(_NO_PYTHON)})
-    found = {"parts": problems[:_MOST]}
+    found = {"parts": problems[:_MOST], "keyed": keyed}
     try:
         tree = compile(code, "<workflow>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         compile(tree, "<workflow>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -64,22 +70,47 @@ class _Visible:
 
 
 def _problems(part, names, scope):
+    """Return the problems of a part, and its source with keys; see _keyed."""
+    source = part["source"]
     if part["use"] == "variable":
-        hides = part["source"] in names or part["source"] in ("steps", "inputs", "servers", "skills", "error") or keyword.iskeyword(part["source"])
-        return [(1, 1, f"the variable {part['source']} of a loop hides another name", "choose another name with as")] if hides else []
+        if source not in names and source not in _OURS and not keyword.iskeyword(source):
+            return [], source
+        return [(1, 1, f"the variable {source} of a loop hides another name", "choose another name with as")], source
     try:
         tree = ast.parse(part["source"] if part["code"] else "(" + part["source"] + "\n)", mode="exec" if part["code"] else "eval")
     except SyntaxError as e:
         last = part["source"].count("\n") + 1
         line = min(e.lineno or 1, last)
         column = max((e.offset or 1) - (not part["code"] and line == 1), 1)
-        return [(line, column if line == e.lineno else 1, f"{_NO_PYTHON}: {e.msg}", "")]
+        return [(line, column if line == e.lineno else 1, f"{_NO_PYTHON}: {e.msg}", "")], source
     except (ValueError, RecursionError, MemoryError) as e:
-        return [(1, 1, f"{_NO_PYTHON}: {e or type(e).__name__}", "")]
+        return [(1, 1, f"{_NO_PYTHON}: {e or type(e).__name__}", "")], source
     shift = 0 if part["code"] else 1
     found = _unknown(tree, part, names, scope)
     found += _discarded(tree) if part["code"] else _misused(tree.body, part) + _references(tree, scope)
-    return [(line, column + 1 - (shift if line == 1 else 0), message, hint) for line, column, message, hint in found]
+    found = [(line, column + 1 - (shift if line == 1 else 0), message, hint) for line, column, message, hint in found]
+    return found, source if part["code"] else _keyed(source, tree, scope)
+
+
+def _keyed(source, tree, scope):
+    """Return an expression in which an attribute of a value that is also a method, and is not called, is a key.
+
+    All other keys are attributes of the values themselves.
+    """
+    called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr in _METHODS and id(n) not in called]
+    data = b"(" + source.encode()
+    starts = [0]
+    for line in data.split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    edits = []
+    for n in found:
+        if not _is(n.value, "steps") and _is_data(n.value, scope):
+            end = starts[n.end_lineno - 1] + n.end_col_offset
+            edits.append((data.rindex(b".", 0, end), end, n.attr))
+    for dot, end, name in sorted(edits, reverse=True):
+        data = data[:dot] + f'["{name}"]'.encode() + data[end:]
+    return data[1:].decode()
 
 
 def _at(node):
@@ -120,8 +151,6 @@ def _references(tree, scope):
             named.add(of)
             if n.attr not in _FIELDS:
                 found.append((*_at(n), "a step has result and error only", _meant(n.attr, _FIELDS)))
-        elif n.attr in _METHODS and id(n) not in called and _is_data(n, scope):
-            found.append((*_at(n), f"{n.attr} is a method of each mapping", f'write ["{n.attr}"] for the key'))
     return found
 
 
