@@ -223,7 +223,7 @@ func TestPageAsksAboutAnUnknownCall(t *testing.T) {
 	checkPayments(t, string(v.ask("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, id)).Result), ledger, "", 2)
 }
 
-// workflow resume takes the decision with the command.
+// A run of a workflow is resumed after the decision about its call.
 func TestWorkflowResumeDecidesAnUnknownCall(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
@@ -248,10 +248,13 @@ outputs: {paid: "${{ 2 }}"}
 			_ = run.Process.Kill()
 			_ = run.Wait()
 			id := awaitRun(t, dir, "interrupted").Execution
-			if out, err := sandpiper(dir, "workflow", "resume", id).CombinedOutput(); err == nil || !strings.Contains(string(out), "--outcome") {
-				t.Errorf("without a decision: %v %s", err, out)
+			out, err := sandpiper(dir, "executions", "resume", id).CombinedOutput()
+			asked := regexp.MustCompile("executions answer " + id + " ([0-9]+)").FindSubmatch(out)
+			if err == nil || asked == nil {
+				t.Fatalf("without a decision: %v %s", err, out)
 			}
-			if got := command(t, dir, "workflow", "resume", id, "--outcome", word); !strings.Contains(got, `"paid": 2`) {
+			command(t, dir, "executions", "answer", id, string(asked[1]), word)
+			if got := command(t, dir, "executions", "resume", id); !strings.Contains(got, `"paid": 2`) {
 				t.Error(got)
 			}
 			if d := cmp.Diff(map[int]int{1: made, 2: 1}, entered(t, ledger)); d != "" {

@@ -58,7 +58,7 @@ func TestRunKilledBeforeItsFirstCallIsResumed(t *testing.T) {
 		t.Errorf("executions list: %s", got)
 	}
 	command(t, dir, "files", "put", filepath.Join(dir, "sandpiper.yaml"), "--as", "go")
-	if got := command(t, dir, "workflow", "resume", id); !strings.Contains(got, `"n": 7`) {
+	if got := command(t, dir, "executions", "resume", id); !strings.Contains(got, `"n": 7`) {
 		t.Error(got)
 	}
 	if diff := cmp.Diff(map[int]int{7: 1}, entered(t, ledger)); diff != "" {

@@ -37,6 +37,13 @@ func UnknownCommand(c *cobra.Command, word string) error {
 			}
 		}
 	}
+	for _, group := range c.Root().Commands() { // a command that another group has
+		for _, s := range group.Commands() {
+			if s.Name() == word && c.HasParent() {
+				deeper = append(deeper, s.CommandPath())
+			}
+		}
+	}
 	path := c.CommandPath()
 	var near string
 	if meant == nil {

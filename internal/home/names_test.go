@@ -41,7 +41,8 @@ func TestNamesAreOfOneTenantAndChangeNothing(t *testing.T) {
 	if diff := cmp.Diff([]store.Name{{Name: "rows", About: "Rows of x = 2"}}, names); diff != "" || err != nil {
 		t.Errorf("the skills, %v:\n%s", err, diff)
 	}
-	for _, query := range []string{skill.NameQuery, session.NameQuery, state.NameQuery, saved.NameQuery, journal.WorkflowQuery, journal.OpenWorkflowQuery, schedule.AgentQuery,
+	for _, query := range []string{skill.NameQuery, session.NameQuery, state.NameQuery, saved.NameQuery,
+		journal.WorkflowQuery, schedule.AgentQuery,
 		approval.NameQuery, approval.OpenQuery, journal.UnfinishedQuery, journal.BackgroundQuery, journal.ActiveBackgroundQuery, vault.ExceptionQuery} {
 		if names, err := home.Names(t.Context(), root, b, query); len(names) > 0 || err != nil {
 			t.Errorf("%s: %v, %v", query, names, err)

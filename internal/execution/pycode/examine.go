@@ -12,13 +12,14 @@ import (
 // examineCode examines the variable source and parts; see python/examine.py. The names in offered are
 // those that code has in addition to this one.
 const examineCode = `from sandpiper import examine
-result = examine.examined(source, parts, globals() | dict.fromkeys(offered))
+result = examine.examined(source, parts, scopes, globals() | dict.fromkeys(offered))
 `
 
 // Draft is code that is examined before it runs, with the parts that it was made of.
 type Draft struct {
-	Code  string
-	Parts []Part
+	Code   string
+	Parts  []Part
+	Scopes []Scope
 	// Subset and Tools are those of a Request.
 	Subset string
 	Tools  []string
@@ -28,27 +29,52 @@ type Draft struct {
 type Part struct {
 	Source string   `json:"source"`
 	Code   bool     `json:"code"`  // statements
-	Known  []string `json:"known"` // names that it can use beside the globals
-	Steps  []string `json:"steps"` // names that it may confuse with variables
-	Use    string   `json:"use"`   // "test" of a condition, "list" of what a loop is over; "" means any
+	Known  []string `json:"known"` // names that statements can use beside the globals
+	Scope  int      `json:"scope"` // index in Scopes
+	Use    string   `json:"use"`   // "list" of what a loop is over, "variable" of the name of a variable; "" means any
+	// Always has the problems of a condition that is always false, and of one that is always true; nil
+	// means that it is none.
+	Always []Problem `json:"always"`
+}
+
+// Scope is what the expressions in a list of steps can refer to.
+type Scope struct {
+	Outer  int               `json:"outer"`  // index of the scope around it; -1 for that of a workflow
+	Steps  []string          `json:"steps"`  // names
+	Loop   string            `json:"loop"`   // its variable; "" means none
+	Inputs []string          `json:"inputs"` // of a workflow; nil means any
+	Hidden map[string]string `json:"hidden"` // of a workflow: the steps inside others, with those
+}
+
+// Problem is a message with the next step.
+type Problem struct {
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
 }
 
 // Examined are the errors in a draft.
 type Examined struct {
 	Parts []PartProblem       `json:"parts"`
+	Keyed []KeyedPart         `json:"keyed"`
 	Error *CodeProblem        `json:"error"` // of the code as a whole
 	Uses  preflight.Uses      `json:"uses"`
 	Tools []preflight.Finding `json:"-"` // errors in the uses of tools
 }
 
+// KeyedPart is an expression that has to be written in another way: an attribute of a value is a key, also
+// if its mappings have a method of that name.
+type KeyedPart struct {
+	Part   int    `json:"part"`
+	Source string `json:"source"`
+}
+
 // PartProblem is an error in a part. Lines and columns count from 1.
 type PartProblem struct {
-	Part    int    `json:"part"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Message string `json:"message"`
-	Hint    string `json:"hint"`
-	Syntax  bool   `json:"syntax"` // the part is not Python
+	Part   int `json:"part"`
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Problem
+	Syntax bool `json:"syntax"` // the part is not Python
 }
 
 // CodeProblem is an error in a line of code.
@@ -63,7 +89,8 @@ func (c Checker) Examine(ctx context.Context, h *home.Home, d Draft) (e Examined
 	if err := c.guarded(ctx, d.Code); err != nil {
 		return e, err
 	}
-	vars := map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": c.offered(h)}
+	parts, scopes := append([]Part{}, d.Parts...), append([]Scope{}, d.Scopes...)
+	vars := map[string]any{"source": d.Code, "parts": parts, "scopes": scopes, "offered": c.offered(h)}
 	if err := c.Evaluate(ctx, h, examineCode, vars, "the code could not be examined", &e); err != nil {
 		return e, err
 	}

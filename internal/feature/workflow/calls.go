@@ -1,12 +1,15 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // callWriter writes the calls that do the work of steps, and collects what these need.
@@ -15,13 +18,12 @@ type callWriter struct {
 	lib     Library
 	callees map[string]*callee
 	path    []string // names of the workflows that are being compiled, outermost first
-	helpers map[string]bool
-	skills  map[string]*skill
+	skills  map[string]signature
 	servers bool // the code calls tools
 }
 
 // work returns the call that does the work of a step that has no others, and writes the functions that it needs.
-func (c *callWriter) work(s *Step, in *scope) string {
+func (c *callWriter) work(s *Step, in int) string {
 	switch s.Type {
 	case ToolCall:
 		return c.toolCall(s, in)
@@ -34,13 +36,12 @@ func (c *callWriter) work(s *Step, in *scope) string {
 	case Wait:
 		return c.wait(s, in)
 	case Form:
-		c.helpers["fill_form"] = true
-		return "fill_form" + c.arguments(s.Arguments, in)
+		return "workflow.fill_form" + c.arguments(s.Arguments, in)
 	}
 	return "None" // the reader reported the type
 }
 
-func (c *callWriter) toolCall(s *Step, in *scope) string {
+func (c *callWriter) toolCall(s *Step, in int) string {
 	server, name := s.tool()
 	arguments := c.arguments(s.Arguments, in)
 	if server == "" || name == "" { // the reader reported it
@@ -58,19 +59,22 @@ func (c *callWriter) skill(s *Step, arguments string) string {
 	if all := c.lib.Skills; all != nil && !slices.Contains(all, name) {
 		c.add(s.Target.Pos, c.nearest(name, all, "none is saved"), "there is no skill %.60q", name)
 	}
-	if c.skills[name] == nil {
-		c.skills[name] = &skill{as: c.name(name)}
+	of, known := c.skills[name]
+	if !known {
+		var f pysource.Function
+		found := false
 		if c.lib.Skill != nil {
-			c.skills[name].read(c.lib.Skill(name))
+			f, found = c.lib.Skill(name)
 		}
+		of = newSignature(f.Input())
+		of.any = !found || strings.Contains(f.Params, "**")
+		c.skills[name] = of
 	}
-	for _, f := range c.skills[name].check(s) {
-		c.add(f.Pos, f.Hint, "%s", f.Message)
-	}
-	return c.skills[name].as + arguments
+	c.checkArguments(s, of, "argument")
+	return "skill_" + name + arguments
 }
 
-func (c *callWriter) approval(s *Step, in *scope) string {
+func (c *callWriter) approval(s *Step, in int) string {
 	question := c.python(s.Question, in)
 	if v := s.Question; v != nil {
 		if _, text := v.Plain.(string); v.Template == nil && !text {
@@ -78,15 +82,13 @@ func (c *callWriter) approval(s *Step, in *scope) string {
 		}
 	}
 	if s.Schema == nil {
-		c.helpers["approve"] = true
-		return "approve(" + question + ")"
+		return "workflow.approve(" + question + ")"
 	}
-	c.helpers["answer"] = true
-	return fmt.Sprintf("answer(%s, %s)", question, constantJSON(s.Schema))
+	return fmt.Sprintf("workflow.answer(%s, %s)", question, constantJSON(s.Schema))
 }
 
 // wait returns the call of the function that the config names.
-func (c *callWriter) wait(s *Step, in *scope) string {
+func (c *callWriter) wait(s *Step, in int) string {
 	call, timeout := "", ""
 	for _, f := range s.Arguments {
 		if f.Name == "timeout" {
@@ -102,21 +104,18 @@ func (c *callWriter) wait(s *Step, in *scope) string {
 }
 
 // code writes the code of a step as a function, and returns its name.
-func (c *callWriter) code(s *Step, in *scope) string {
+func (c *callWriter) code(s *Step, in int) string {
 	var parameters []string
 	for _, f := range s.Arguments {
 		parameters = append(parameters, f.Name)
 	}
-	source := s.Code
-	if c.unparsable[place(c.findings.file, s.CodePos)] || strings.TrimSpace(source) == "" {
+	source := cmp.Or(c.replaced[place(c.findings.file, s.CodePos)], s.Code)
+	if strings.TrimSpace(source) == "" {
 		source = "pass"
 	}
-	part := pycode.Part{Source: s.Code, Code: true, Known: append([]string{"inputs"}, parameters...), Steps: in.mentioned(s.Code)}
+	part := pycode.Part{Source: s.Code, Code: true, Known: parameters, Scope: in}
 	c.expressions = append(c.expressions, Expression{part, c.findings.file, s.CodePos})
-	assigns := false
-	for t := range eachToken(s.Code) {
-		assigns = assigns || t.kind == nameToken && t.text == "result"
-	}
+	assigns := resultName().MatchString(s.Code)
 	name := c.name("run_" + s.Name)
 	c.write("")
 	c.write("def %s(%s):", name, strings.Join(parameters, ", "))
@@ -124,15 +123,9 @@ func (c *callWriter) code(s *Step, in *scope) string {
 		if assigns {
 			c.write("result = None")
 		}
-		inside := linesInStrings(source)
-		for i, text := range strings.Split(strings.TrimRight(source, " \t\n"), "\n") {
-			at := Place{c.findings.file, Pos{s.CodePos.Line + i, s.CodePos.Column}, s}
-			if inside[i] {
-				c.addLine(text, at)
-			} else {
-				c.writeAt(text, at)
-			}
-		}
+		c.lines(strings.TrimRight(source, " \t\n"), func(i int) Place {
+			return Place{c.findings.file, Pos{s.CodePos.Line + i, s.CodePos.Column}, s}
+		})
 		if assigns {
 			c.write("return result")
 		}
@@ -141,19 +134,8 @@ func (c *callWriter) code(s *Step, in *scope) string {
 	return name
 }
 
-// linesInStrings returns the lines of Python that begin inside a string, from 0.
-func linesInStrings(code string) map[int]bool {
-	inside, i := map[int]bool{}, 0
-	for t := range eachToken(code) {
-		for range strings.Count(t.text, "\n") {
-			i++
-			if t.kind == stringToken {
-				inside[i] = true
-			}
-		}
-	}
-	return inside
-}
+// resultName matches code that may assign its result.
+var resultName = lazyregexp.New(`\bresult\b`)
 
 // module returns the Python name of a server or a tool.
 func module(name string) string { return tool.ModuleNames([]string{name})[name] }
@@ -163,7 +145,7 @@ type callee struct {
 	workflow *Workflow // nil if it cannot be called
 	findings []Finding
 	all      []string // names of those that exist
-	inputs   inputSchema
+	inputs   signature
 }
 
 // callee returns the workflow that a step calls, or reports why it cannot be called.
@@ -183,7 +165,7 @@ func (c *callWriter) callee(s *Step) *callee {
 			of.workflow, of.findings, of.all = c.lib.Workflow(name)
 		}
 		if of.workflow != nil {
-			of.inputs = of.workflow.inputSchema()
+			of.inputs = newSignature(of.workflow.Inputs)
 		}
 		c.callees[name] = of
 	}
@@ -196,32 +178,19 @@ func (c *callWriter) callee(s *Step) *callee {
 	return of
 }
 
-// inputsOf returns the inputs of a call, with defaults, and reports wrong names.
+// inputsOf returns the inputs of a call, with defaults, and reports wrong ones.
 func (c *callWriter) inputsOf(s *Step, of *callee) []Field {
-	w := of.workflow
-	if w == nil {
+	if of.workflow == nil {
 		return s.Arguments
 	}
-	fields := slices.Clone(s.Arguments)
-	given := map[string]bool{}
+	c.checkArguments(s, of.inputs, "input")
+	fields, given := slices.Clone(s.Arguments), map[string]bool{}
 	for _, f := range fields {
 		given[f.Name] = true
-		if _, declared := of.inputs.Properties[f.Name]; !declared {
-			c.add(f.Pos, c.nearest(f.Name, w.InputNames, "it declares none"), "workflow %s has no input %.60q", w.Name, f.Name)
-		}
 	}
-	required := map[string]bool{}
-	for _, name := range of.inputs.Required {
-		required[name] = true
-	}
-	for _, name := range w.InputNames {
-		property := of.inputs.Properties[name]
-		switch {
-		case c.stopped(), given[name]:
-		case property.Default != nil:
-			fields = append(fields, Field{Name: name, Value: &Value{Plain: decoded(property.Default)}})
-		case required[name]:
-			c.add(s.Target.Pos, "", "workflow %s needs the input %s", w.Name, name)
+	for _, name := range of.workflow.InputNames {
+		if value := of.inputs.Properties[name].Default; value != nil && !given[name] && !c.stopped() {
+			fields = append(fields, Field{Name: name, Value: &Value{Plain: decoded(value)}})
 		}
 	}
 	return fields
@@ -234,51 +203,7 @@ func (c *callWriter) header() {
 		c.write("import servers")
 	}
 	for _, name := range names(c.skills) {
-		if as := c.skills[name].as; as != name {
-			c.write("from skills import %s as %s", name, as)
-		} else {
-			c.write("from skills import %s", name)
-		}
+		c.write("from skills import %s as skill_%s", name, name)
 	}
-	for _, h := range helpers {
-		if c.helpers[h.name] {
-			c.write("")
-			c.write("%s", h.code)
-		}
-	}
+	c.write("")
 }
-
-// helpers are functions that compiled code uses.
-var helpers = []struct{ name, code string }{
-	{"repeat_step", `def repeat_step(attempts, seconds, work):
-    """Call work until it succeeds, waiting seconds, then twice as long, and so on.
-
-    It is not called again if a call in it failed and may have taken effect.
-    """
-    for attempt in range(attempts - 1):
-        try:
-            with ToolError.watch() as unknown:
-                return work()
-        except Exception as error:
-            if unknown or ToolError.may_have_effect(error):
-                raise
-            print(f"attempt {attempt + 1} of {attempts} failed: {error}")
-            sleep_for(seconds * 2**attempt)
-    return work()
-`}, {"approve", `def approve(question):
-    """Ask a person for approval, and raise an error without it."""
-    if not ask(question, {"type": "boolean"}):
-        raise PermissionError(f"not approved: {question}")
-    return True
-`}, {"answer", `def answer(question, schema):
-    """Ask a person, and raise an error without an answer."""
-    value = ask(question, schema)
-    if value is None:
-        raise PermissionError(f"not answered: {question}")
-    return value
-`}, {"fill_form", `def fill_form(file, save_as, data=None, **options):
-    """Fill in a form, and save the filled copy as another file."""
-    form = forms.open(file).fill(data, **options)
-    form.save(save_as)
-    return {"file": save_as, "values": form.values, "unused": form.unused, "review": form.review()}
-`}}

@@ -27,34 +27,26 @@ func (f *findings) add(at Pos, hint, format string, args ...any) {
 	}
 }
 
-// nearest returns a hint with the names that are similar to name, or with all of them; none if there
-// are none. It does not search while further findings are dropped.
+// nearest does not search while further findings are dropped.
 func (f *findings) nearest(name string, all []string, none string) string {
-	switch {
-	case f.full():
+	if f.full() {
 		return ""
-	case len(all) == 0:
-		return none
 	}
-	return nearest(name, all)
+	return nearest(name, all, none)
 }
 
-// nearest returns a hint with the names that are similar to name, or with all of them.
-func nearest(name string, all []string) string {
-	if near := fault.Nearest(name, all, 1); len(near) > 0 {
+// nearest returns a hint with the name that is similar, or with all of them; none if there are none.
+func nearest(name string, all []string, none string) string {
+	near := fault.Nearest(name, all, 1)
+	switch {
+	case len(all) == 0:
+		return none
+	case len(near) > 0:
 		return "did you mean " + near[0] + "?"
-	}
-	if len(all) == 0 || len(all) > 20 {
+	case len(all) > 20:
 		return ""
 	}
 	return "there are " + strings.Join(all, ", ")
-}
-
-func nearestOrNone(name string, all []string, none string) string {
-	if len(all) == 0 {
-		return none
-	}
-	return nearest(name, all)
 }
 
 // arranged returns findings in the order of the files, each once.
@@ -93,48 +85,6 @@ func checkDepends(f *findings, steps []*Step, everywhere map[string]Pos) {
 		for _, b := range s.Blocks {
 			checkDepends(f, b.Steps, everywhere)
 		}
-	}
-}
-
-// checkConstant reports a test that always has one value, with one of two messages. The sandbox
-// finds other constant tests.
-func checkConstant(f *findings, v *Value, hint, whenTrue, whenFalse string) {
-	if v == nil {
-		return
-	}
-	is, known := v.Plain.(bool)
-	if len(v.Template) == 1 {
-		is, known = constants[v.Template[0].Expr]
-	}
-	switch {
-	case known && is:
-		f.add(v.Pos, hint, "%s", whenTrue)
-	case known:
-		f.add(v.Pos, "", "%s", whenFalse)
-	}
-}
-
-// constants are expressions that are found to be constant without the sandbox.
-var constants = map[string]bool{"True": true, "False": false, "None": false, "0": false, "1": true, `""`: false, "''": false, "[]": false, "{}": false}
-
-// checkUntil reports an until that is always true or false.
-func checkUntil(f *findings, s *Step) {
-	checkConstant(f, s.Until, "remove it", "loop "+s.Name+" ends after one iteration: until is always true", "loop "+s.Name+" is not ended by until, which is always false")
-}
-
-// checkOver reports a value of over that is no list.
-func checkOver(f *findings, s *Step) {
-	v := s.Over
-	text := v.Template != nil && (len(v.Template) > 1 || v.Template[0].Expr == "")
-	if text || v.Template == nil && v.List == nil && v.Map == nil {
-		f.add(v.Pos, "write a list, or ${{ EXPRESSION }}", "over of loop %s is no list", s.Name)
-	}
-}
-
-// checkVariable reports a variable of a loop that hides another name.
-func checkVariable(f *findings, s *Step, in *scope) {
-	if s.As == "steps" || s.As == "inputs" || slices.Contains(reservedNames, s.As) || in.find(s.As) != nil {
-		f.add(s.ConfigPos, "choose another name with as", "the variable %s of loop %s hides another name", s.As, s.Name)
 	}
 }
 

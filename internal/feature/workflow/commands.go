@@ -1,10 +1,9 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -19,63 +18,38 @@ import (
 
 // commands returns the command workflow.
 func commands(env *cli.Env) []*cobra.Command {
+	simple := func(use, short string, run func(ctx context.Context, env *cli.Env, name string) error, values ...cli.Values) *cobra.Command {
+		c := &cobra.Command{
+			Use: use, Short: short,
+			Args: cobra.ExactArgs(strings.Count(use, " ")),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return run(cmd.Context(), env, strings.Join(args, ""))
+			},
+		}
+		cli.SetArguments(env, c, values...)
+		return c
+	}
+	show := simple("show NAME|ID", "Print a workflow, or a run with its inputs and result", runShow, namesAndRuns)
+	show.Example = "  sandpiper workflow show weekly_report > weekly_report.yaml\n  sandpiper workflow show exec_e25rjubtohqyskjqfnsornzl3p"
+	schema := simple("schema", "Print the JSON schema of workflow files, for editors", runSchema)
+	schema.Example = "  sandpiper workflow schema > workflow.schema.json"
 	c := cli.OfTenant(env, cli.Group("workflow", "Check, run and save workflows: steps in YAML, compiled to Python",
 		checkCommand(env),
 		runCommand(env),
-		&cobra.Command{
-			Use: "list", Short: "List the workflows that can be run",
-			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd.Context(), env) },
-		},
-		&cobra.Command{
-			Use: "show NAME|ID", Short: "Print a workflow, or a run with its inputs and result",
-			Example: "  sandpiper workflow show weekly_report > weekly_report.yaml\n  sandpiper workflow show exec_e25rjubtohqyskjqfnsornzl3p",
-			Args:    cobra.ExactArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return runShow(cmd.Context(), env, args[0]) },
-		},
 		historyCommand(env),
-		resumeCommand(env),
-		&cobra.Command{
-			Use: "cancel ID", Short: "Give up an interrupted run, so that it cannot be resumed",
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runCancel(cmd.Context(), env, args[0]) },
-		},
-		&cobra.Command{
-			Use: "save FILE", Short: "Check a workflow and save it for the tenant",
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runSave(cmd.Context(), env, args[0]) },
-		},
-		&cobra.Command{
-			Use: "delete NAME", Short: "Delete a saved workflow; its runs remain",
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runDelete(cmd.Context(), env, args[0]) },
-		},
-		&cobra.Command{
-			Use: "schema", Short: "Print the JSON schema of workflow files, for editors",
-			Example: "  sandpiper workflow schema > workflow.schema.json",
-			Args:    cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error {
-				env.Printf("%s", Schema)
-				return nil
-			},
-		},
+		simple("list", "List the workflows that can be run", runList),
+		show,
+		simple("save FILE", "Check a workflow and save it for the tenant", runSave, cli.LocalFiles),
+		simple("delete NAME", "Delete a saved workflow; its runs remain", runDelete, cli.Named(saved.NameQuery)),
+		schema,
 	))
-	for _, sub := range c.Commands() {
-		switch sub.Name() {
-		case "cancel", "resume":
-			cli.SetArguments(env, sub, cli.Named(journal.OpenWorkflowQuery))
-		case "check", "save":
-			cli.SetArguments(env, sub, cli.LocalFiles)
-		case "delete":
-			cli.SetArguments(env, sub, cli.Named(saved.NameQuery))
-		case "history", "run":
-			cli.SetArguments(env, sub, workflowNames)
-		case "show":
-			cli.SetArguments(env, sub, namesAndRuns)
-		}
-	}
 	c.GroupID = cli.CodeGroup
 	return []*cobra.Command{c}
+}
+
+func runSchema(_ context.Context, env *cli.Env, _ string) error {
+	env.Printf("%s", Schema)
+	return nil
 }
 
 // of returns the workflows of a daemon.
@@ -108,6 +82,7 @@ to list their tools. It exits with 1 if it finds errors.`,
 	c.Flags().BoolVar(&o.python, "python", false, "print the Python to which the workflow is compiled")
 	cli.EnumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid", "mermaid")
 	c.Flags().Lookup("graph").NoOptDefVal = "mermaid"
+	cli.SetArguments(env, c, cli.LocalFiles)
 	return c
 }
 
@@ -188,15 +163,11 @@ func printGraph(env *cli.Env, file string, data []byte) error {
 
 // readSource reads the file of a workflow, or one byte more than is allowed.
 func readSource(path string) ([]byte, error) {
-	f, err := cli.OpenInput(path)
+	data, err := cli.ReadInput(path, MaxBytes)
 	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return []byte(strings.TrimPrefix(string(data), string(cli.ByteOrderMark))), nil
+	return bytes.TrimPrefix(data, cli.ByteOrderMark), nil
 }
 
 // workflowNames returns the saved workflows, and those in the directory of the configuration.

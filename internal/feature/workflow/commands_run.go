@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -12,12 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 type runOptions struct {
@@ -32,7 +28,7 @@ func runCommand(env *cli.Env) *cobra.Command {
 		Use: "run NAME|FILE", Short: "Check and run a workflow",
 		Long: `Run compiles a workflow and runs it as one execution, where policy, approvals, privacy
 and the audit log apply as to all code. A run that was interrupted is continued with
-sandpiper workflow resume, with the code that it was started with.
+sandpiper executions resume, with the code that it was started with.
 
 Exit codes are those of sandpiper exec.`,
 		Example: `  sandpiper workflow run weekly_report --input repo=acme/shop
@@ -43,6 +39,7 @@ Exit codes are those of sandpiper exec.`,
 			return runRun(cmd.Context(), env, o)
 		},
 	}
+	cli.SetArguments(env, c, workflowNames)
 	c.Flags().StringVar(&o.inputs, "inputs", "", "the inputs, a `JSON` object")
 	c.Flags().StringArrayVar(&o.given, "input", nil, "an input as `NAME=VALUE`; a value that is not JSON is text (may be repeated)")
 	return c
@@ -109,60 +106,6 @@ func loadProgram(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home
 	return of(d).Program(ctx, home, "", name, data)
 }
 
-func resumeCommand(env *cli.Env) *cobra.Command {
-	outcome := ""
-	c := &cobra.Command{
-		Use: "resume ID", Short: "Resume an interrupted run",
-		Long: `Resume runs the code that the run was started with once more, also if the workflow
-has changed since. Recorded steps, calls and answers are not repeated. If the run was
-interrupted during a call, --outcome tells what happened: done, it took effect;
-not-done, it did not, and is made now; stop, give up the run.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if outcome == tool.Stop {
-				return runCancel(cmd.Context(), env, args[0])
-			}
-			return runResume(cmd.Context(), env, args[0], outcome)
-		},
-	}
-	cli.EnumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
-	return c
-}
-
-func runResume(ctx context.Context, env *cli.Env, id, outcome string) error {
-	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
-		run, err := of(d).Find(ctx, home, id)
-		if err == nil {
-			err = run.CheckOpen()
-		}
-		if err == nil && outcome != "" {
-			err = unfinished.Decide(ctx, d.Runner, home, id, 0, tool.Decision{Outcome: outcome})
-		}
-		if err != nil {
-			return err
-		}
-		x, err := d.Runner.Resume(ctx, home, id)
-		if err != nil {
-			return err
-		}
-		r, err := result.Wait(ctx, env, d, home, x)
-		if err != nil {
-			return err
-		}
-		if r.ErrorType == reply.TypeUndecided {
-			again := "sandpiper workflow resume " + id + " --outcome"
-			r.Hint = fmt.Sprintf("find out, then run `%s %s` if it took effect, `%s %s` if the run shall make it, or `%s %s` to give up the run", again, tool.TookEffect, again, tool.NoEffect, again, tool.Stop)
-		}
-		return result.Print(ctx, env, r)
-	})
-}
-
-func runCancel(ctx context.Context, env *cli.Env, id string) error {
-	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
-		return of(d).Cancel(ctx, home, id)
-	})
-}
-
 func runSave(ctx context.Context, env *cli.Env, file string) error {
 	data, err := readSource(file)
 	if err != nil {
@@ -181,7 +124,7 @@ func runDelete(ctx context.Context, env *cli.Env, name string) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error { return saved.Open(home).Delete(ctx, name) })
 }
 
-func runList(ctx context.Context, env *cli.Env) error {
+func runList(ctx context.Context, env *cli.Env, _ string) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		names, err := of(d).Names(ctx, home)
 		if err != nil {
@@ -230,10 +173,10 @@ func runShow(ctx context.Context, env *cli.Env, name string) error {
 		}
 		printRun(env, r)
 		env.Printf("inputs: %s\n", cli.Visible(string(r.Inputs)))
-		if r.Result != nil && r.Value != nil {
+		if r.Value != nil {
 			env.Printf("result: %s\n", cli.Visible(string(r.Value)))
 		}
-		if r.Result != nil && r.Error != "" {
+		if r.Error != "" {
 			env.Printf("error: %s\n", cli.Visible(r.Error))
 		}
 		return nil
@@ -251,6 +194,7 @@ is on record of those that can be resumed. The last 1,000 runs are kept.`,
 			return runHistory(cmd.Context(), env, strings.Join(args, ""), limit)
 		},
 	}
+	cli.SetArguments(env, c, workflowNames)
 	c.Flags().IntVar(&limit, "limit", limit, "maximum number of runs")
 	return c
 }
@@ -277,8 +221,8 @@ func printRun(env *cli.Env, r Run) {
 		version = " " + r.Version
 	}
 	why := ""
-	if r.Result != nil && r.Result.Error != "" {
-		why = ": " + cli.VisibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
+	if r.Error != "" {
+		why = ": " + cli.VisibleName(mcpserver.Reason(r.ErrorType, r.Error))
 	}
 	if r.Why != "" {
 		why += ": " + r.Why

@@ -27,6 +27,7 @@ type Program struct {
 	Lines    []Place // of the lines of Code
 	// Expressions are those of the files, for a check of their syntax and names.
 	Expressions []Expression
+	scopes      []pycode.Scope
 	// Parallel lists the steps that run at the same time. A step of the list runs with others only if
 	// it says depends_on: [].
 	Parallel []Finding
@@ -57,11 +58,11 @@ func Compile(w *Workflow, lib Library) (*Program, []Finding) {
 }
 
 // compile compiles until the context ends. It returns a program beside findings too, so that the
-// others can be found, unless it is too long. Expressions and code that are not Python are omitted
-// from it.
-func compile(ctx context.Context, w *Workflow, lib Library, unparsable map[Place]bool) (*Program, []Finding, error) {
+// others can be found, unless it is too long. Expressions and code of some places are replaced in it.
+func compile(ctx context.Context, w *Workflow, lib Library, replaced map[Place]string) (*Program, []Finding, error) {
 	c := newCompiler(w, lib)
-	c.ended, c.unparsable = ctx.Err, unparsable
+	c.ended, c.replaced = ctx.Err, replaced
+	c.reserve(w)
 	result := c.body(w)
 	c.write("")
 	c.write("result = %s", result)
@@ -87,11 +88,8 @@ type compiler struct {
 
 func newCompiler(w *Workflow, lib Library) *compiler {
 	c := &compiler{durable: true, compiled: map[string]string{}}
-	c.lib, c.callees, c.helpers, c.skills = lib, map[string]*callee{}, map[string]bool{}, map[string]*skill{}
+	c.lib, c.callees, c.skills = lib, map[string]*callee{}, map[string]signature{}
 	c.taken = map[string]bool{}
-	for _, name := range reservedNames {
-		c.taken[name] = true
-	}
 	c.setFile(w.File)
 	return c
 }
@@ -107,18 +105,20 @@ func place(file string, at Pos) Place { return Place{File: file, Pos: at} }
 // body writes the steps of a workflow, and returns the Python of its result.
 func (c *compiler) body(w *Workflow) string {
 	checkNames(&c.findings, w)
-	top := topScope(&c.output, w)
+	top := c.topScope(w)
+	c.write("")
+	c.write("steps, inputs = workflow.begin(inputs)")
 	c.list(w.Steps, top)
 	if len(w.Outputs) > 0 {
 		return c.mapping(w.Outputs, top)
 	}
-	return top.last(w.Steps)
+	return last(w.Steps)
 }
 
 // finish returns the program, with the helpers that the code uses.
 func (c *compiler) finish(w *Workflow) *Program {
-	body := c.lines
-	c.lines = nil
+	body := c.written
+	c.written = nil
 	c.write("# workflow %s", w.Name)
 	if w.Version != "" {
 		c.write("# version %s", oneLine(w.Version))
@@ -129,11 +129,10 @@ func (c *compiler) finish(w *Workflow) *Program {
 		}
 	}
 	c.header()
-	c.lines = append(c.lines, c.functions...)
-	c.lines = append(c.lines, body...)
-	p := &Program{Workflow: w, Expressions: c.expressions, Parallel: c.notes.found}
+	c.written = append(append(c.written, c.functions...), body...)
+	p := &Program{Workflow: w, Expressions: c.expressions, scopes: c.scopes, Parallel: c.notes.found}
 	var code strings.Builder
-	for _, l := range c.lines {
+	for _, l := range c.written {
 		code.WriteString(l.text + "\n")
 		p.Lines = append(p.Lines, l.place)
 	}

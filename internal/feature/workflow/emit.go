@@ -1,32 +1,33 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // defaultIterations is the bound of loops over a list.
 const defaultIterations = 100_000
 
 // list writes a list of steps.
-func (c *compiler) list(steps []*Step, in *scope) {
+func (c *compiler) list(steps []*Step, in int) {
 	segments := order(&c.findings, steps)
-	if len(segments) == 1 {
-		c.levels(segments[0], in, "")
+	if len(segments) < 2 {
+		for _, seg := range segments {
+			c.levels(seg, in, "")
+		}
 		return
 	}
 	jump := c.name("jump")
 	c.write("%s = None", jump)
 	for _, s := range steps {
-		v := in.steps[s.Name]
-		c.write("%s = None", v.name)
-		if v.wantsError {
-			c.write("%s = None", v.error)
-		}
+		c.write("steps.%s = None", s.Name)
 	}
 	for i, seg := range segments {
 		if seg.target != "" {
-			c.write("if %s == %s:", jump, pythonText(seg.target))
+			c.write("if %s == %s:", jump, strconv.Quote(seg.target))
 			c.within(func() { c.write("%s = None", jump) })
 		}
 		if i == 0 {
@@ -38,7 +39,7 @@ func (c *compiler) list(steps []*Step, in *scope) {
 	}
 }
 
-func (c *compiler) levels(seg segment, in *scope, jump string) {
+func (c *compiler) levels(seg segment, in int, jump string) {
 	for _, level := range seg.levels {
 		if c.stopped() {
 			return
@@ -48,7 +49,7 @@ func (c *compiler) levels(seg segment, in *scope, jump string) {
 }
 
 // level writes steps that run at the same time. A step with goto runs alone.
-func (c *compiler) level(level []*Step, in *scope, jump string) {
+func (c *compiler) level(level []*Step, in int, jump string) {
 	defer func(outer *Step) { c.step = outer }(c.step)
 	if len(level) == 1 {
 		c.step = level[0]
@@ -61,7 +62,7 @@ func (c *compiler) level(level []*Step, in *scope, jump string) {
 	for _, s := range level {
 		c.step = s
 		c.write("")
-		targets = append(targets, assigned(in.steps[s.Name]))
+		targets = append(targets, "steps."+s.Name)
 		thunks = append(thunks, c.thunkOf(s, in))
 	}
 	c.step = nil
@@ -75,51 +76,38 @@ func (c *compiler) level(level []*Step, in *scope, jump string) {
 	c.write(")")
 }
 
-// keepsError reports whether the code of a step assigns the text of its error.
-func keepsError(v *variable) bool { return v.wantsError || v.step.OnError == Goto }
-
-func assigned(v *variable) string {
-	if keepsError(v) {
-		return fmt.Sprintf("(%s, %s)", v.name, v.error)
-	}
-	return v.name
-}
-
 // thunkOf returns a function without arguments that runs a step, and writes it if needed.
-func (c *compiler) thunkOf(s *Step, in *scope) string {
-	v := in.steps[s.Name]
-	if s.If == nil && s.OnError != Skip && s.Type != Condition && s.Type != Parallel {
+func (c *compiler) thunkOf(s *Step, in int) string {
+	if s.If == nil && s.OnError != Skip && !s.hasLists() {
 		return "lambda: " + c.call(s, in)
 	}
 	function := c.name("do_" + s.Name)
 	c.write("def %s():", function)
 	c.within(func() {
 		c.statements(s, in, "")
-		c.write("return %s", strings.Trim(assigned(v), "()"))
+		c.write("return steps.%s", s.Name)
 	})
 	return function
 }
 
-// statements writes the statements that assign the result of a step. With on_error goto they set
-// the variable jump, unless that is "".
-func (c *compiler) statements(s *Step, in *scope, jump string) {
-	v := in.steps[s.Name]
-	if keepsError(v) {
-		c.write("%s = None", v.error)
-	}
-	if s.If != nil {
-		checkConstant(&c.findings, s.If, "remove it", "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false")
-		c.write("%s = None", v.name)
-		c.write("if %s:", c.pythonAs(s.If, in, asTest))
-		c.within(func() { c.guarded(s, in, jump) })
+// hasLists reports whether a step consists of lists of others that are no loop.
+func (s *Step) hasLists() bool { return s.Type == Condition || s.Type == Parallel }
+
+// statements writes the statements that end a step. With on_error goto they set the variable jump, unless
+// that is "".
+func (c *compiler) statements(s *Step, in int, jump string) {
+	if s.If == nil {
+		c.guarded(s, in, jump)
 		return
 	}
-	c.guarded(s, in, jump)
+	c.write("steps.%s = None", s.Name)
+	always, never := "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false"
+	c.write("if %s:", c.test(s.If, in, "remove it", always, never))
+	c.within(func() { c.guarded(s, in, jump) })
 }
 
 // guarded writes a step with its on_error.
-func (c *compiler) guarded(s *Step, in *scope, jump string) {
-	v := in.steps[s.Name]
+func (c *compiler) guarded(s *Step, in int, jump string) {
 	if s.OnError != Skip && s.OnError != Goto {
 		c.bare(s, in)
 		return
@@ -128,45 +116,35 @@ func (c *compiler) guarded(s *Step, in *scope, jump string) {
 	c.within(func() { c.bare(s, in) })
 	c.write("except Exception as error:")
 	c.within(func() {
-		c.write("%s = None", v.name)
-		c.write(`print(f"step %s failed: {error}")`, s.Name)
-		if keepsError(v) {
-			c.write("%s = str(error)", v.error)
-		}
+		c.write("steps.%s = workflow.failed(%q, error)", s.Name, s.Name)
 		if s.OnError == Goto && jump != "" {
-			c.write("%s = %s", jump, pythonText(s.Goto.Name))
+			c.write("%s = %q", jump, s.Goto.Name)
 		}
 	})
 }
 
 // bare writes a step without its if and on_error.
-func (c *compiler) bare(s *Step, in *scope) {
-	v := in.steps[s.Name]
+func (c *compiler) bare(s *Step, in int) {
+	lists := c.parallel
+	if s.Type == Condition {
+		lists = c.condition
+	}
 	switch {
-	case s.Type != Condition && s.Type != Parallel:
+	case !s.hasLists():
 		call := c.call(s, in)
-		c.write("%s = %s", v.name, call)
+		c.write("steps.%s = %s", s.Name, call)
 	case s.Timeout == 0:
-		c.lists(s, in, v)
+		lists(s, in)
 	default:
 		name := c.name("run_" + s.Name)
 		c.write("def %s():", name)
 		c.within(func() {
-			c.lists(s, in, v)
-			c.write("return %s", v.name)
+			lists(s, in)
+			c.write("return steps.%s", s.Name)
 		})
 		c.write("")
-		c.write("%s = %s", v.name, limited(s, name+"()"))
+		c.write("steps.%s = %s", s.Name, limited(s, name+"()"))
 	}
-}
-
-// lists writes a step that consists of lists of others.
-func (c *compiler) lists(s *Step, in *scope, v *variable) {
-	if s.Type == Condition {
-		c.condition(s, in, v)
-		return
-	}
-	c.parallel(s, in, v)
 }
 
 // limited returns a call with the time limit of a step.
@@ -178,7 +156,7 @@ func limited(s *Step, work string) string {
 }
 
 // call returns the expression that runs a step with its retries, and records it.
-func (c *compiler) call(s *Step, in *scope) string {
+func (c *compiler) call(s *Step, in int) string {
 	if c.stopped() {
 		return "None"
 	}
@@ -193,21 +171,12 @@ func (c *compiler) call(s *Step, in *scope) string {
 	}
 	work = limited(s, work)
 	if s.Attempts > 1 {
-		c.helpers["repeat_step"] = true
-		work = fmt.Sprintf("repeat_step(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
+		work = fmt.Sprintf("workflow.repeat(%d, %g, %s)", s.Attempts, cmp.Or(s.Backoff, time.Second).Seconds(), thunk(work))
 	}
 	if c.durable && s.Type != ToolCall && s.Type != Approval && s.Type != Wait { // calls and answers are on record themselves
-		return fmt.Sprintf("step(%s, %s)", pythonText(s.Name), thunk(work))
+		return fmt.Sprintf("step(%s, %s)", strconv.Quote(s.Name), thunk(work))
 	}
 	return work
-}
-
-func seconds(s *Step) string {
-	backoff := s.Backoff.Seconds()
-	if backoff == 0 {
-		backoff = 1
-	}
-	return fmt.Sprintf("%g", backoff)
 }
 
 // thunk returns a function that evaluates a call: the function itself if it has no arguments.

@@ -11,21 +11,29 @@ import (
 )
 
 // examine checks a program in a sandbox, with the tools that the tenant has. It reports the
-// positions in the files of its workflows, and the places of expressions and code that are not Python: if
-// there are any, the uses of tools were not checked.
-func (p *Program) examine(ctx context.Context, c pycode.Checker, h *home.Home, subset string) (found []Finding, unparsable map[Place]bool, err error) {
-	d := pycode.Draft{Code: p.Code, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
+// positions in the files of its workflows, and the expressions and code that have to be replaced, by their
+// places. If some are not Python, whole is false: the uses of tools were not checked.
+func (p *Program) examine(
+	ctx context.Context, c pycode.Checker, h *home.Home, subset string,
+) (found []Finding, replaced map[Place]string, whole bool, err error) {
+	d := pycode.Draft{Code: p.Code, Scopes: p.scopes, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
 	for _, e := range p.Expressions {
 		d.Parts = append(d.Parts, e.Part)
 	}
 	e, err := c.Examine(ctx, h, d)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	unparsable = map[Place]bool{}
+	replaced, whole = map[Place]string{}, true
+	for _, k := range e.Keyed {
+		if k.Part >= 0 && k.Part < len(p.Expressions) { // the sandbox is not trusted
+			of := p.Expressions[k.Part]
+			replaced[place(of.File, of.Pos)] = k.Source
+		}
+	}
 	for _, problem := range e.Parts {
 		if problem.Part < 0 || problem.Part >= len(p.Expressions) {
-			continue // the sandbox is not trusted
+			continue
 		}
 		of := p.Expressions[problem.Part]
 		at := Pos{of.Pos.Line + problem.Line - 1, problem.Column}
@@ -34,7 +42,7 @@ func (p *Program) examine(ctx context.Context, c pycode.Checker, h *home.Home, s
 		}
 		found = append(found, Finding{File: of.File, Pos: at, Message: problem.Message, Hint: problem.Hint})
 		if problem.Syntax {
-			unparsable[place(of.File, of.Pos)] = true
+			replaced[place(of.File, of.Pos)], whole = notKnown, false
 		}
 	}
 	if e.Error != nil {
@@ -46,7 +54,7 @@ func (p *Program) examine(ctx context.Context, c pycode.Checker, h *home.Home, s
 		message, hint, _ := strings.Cut(f.Text, "; ")
 		found = append(found, Finding{File: place.File, Pos: positionOf(place, f), Message: message, Hint: hint})
 	}
-	return arranged(found), unparsable, nil
+	return arranged(found), replaced, whole, nil
 }
 
 // place returns where a line of code comes from. Lines count from 1.

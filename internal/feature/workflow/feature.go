@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"embed"
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -10,6 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 )
+
+//go:embed workflow.py
+var python embed.FS
 
 // Settings are the settings of workflows.
 type Settings struct {
@@ -28,7 +32,12 @@ func dir(c *config.Config) string {
 // and run them, those that are tools themselves, and the command workflow.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: saved.Feature, Config: config.Section{Settings: func() any { return new(Settings) }}, Start: start},
+		Feature: daemon.Feature{
+			Name:   saved.Feature,
+			Config: config.Section{Settings: func() any { return new(Settings) }},
+			Python: python,
+			Start:  start,
+		},
 		Docs:     "workflows.md",
 		Commands: commands,
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
@@ -29,20 +28,10 @@ type Run struct {
 	Unknown   int             `json:"unknown,omitempty"`
 	Inputs    json.RawMessage `json:"inputs,omitempty"` // of Find only, as Code and the value
 	Code      string          `json:"code,omitempty"`
-	*Result
-
-	background bool // a daemon continues it by itself
-}
-
-// Result is how a run ended.
-type Result struct {
 	Value     json.RawMessage `json:"result,omitempty"`
 	Error     string          `json:"error,omitempty"`
 	ErrorType string          `json:"error_type,omitempty"`
 }
-
-// interrupted is the state of a run whose process has ended.
-const interrupted = "interrupted"
 
 // History returns the latest runs of a tenant, at most most, of one workflow unless name is "".
 func (s *Service) History(ctx context.Context, h *home.Home, name string, most int) ([]Run, error) {
@@ -58,12 +47,7 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 	all := make([]Run, len(stored))
 	for i, r := range stored {
 		all[i] = newRun(r)
-		if of := all[i].Result; of != nil {
-			of.Value = nil
-			if of.Error == "" {
-				all[i].Result = nil
-			}
-		}
+		all[i].Value = nil
 	}
 	return all, addRecords(ctx, s.runner, h, all)
 }
@@ -74,10 +58,16 @@ func newRun(r journal.Run) Run {
 	open := live.QuestionsOf(r)
 	switch {
 	case r.State == journal.Ended:
-		w.Ended, w.State, w.Result = r.Changed, string(r.Outcome), resultOf(r)
+		w.Ended, w.State = r.Changed, string(r.Outcome)
+		var of reply.Result
+		if json.Unmarshal(r.Result, &of) == nil && (r.Outcome != journal.Cancelled || of.ErrorType == reply.TypeCancelled) {
+			w.Value, w.Error, w.ErrorType = of.Value, of.Error, of.ErrorType
+		} else if r.Outcome == journal.Cancelled {
+			w.Error, w.ErrorType = "the run was cancelled", string(journal.Cancelled)
+		}
 		return w
 	case r.State == journal.Running && !r.Alive && r.OnRestart == "":
-		w.State, w.Why = interrupted, "its process ended, and it has no record to resume it from"
+		w.State, w.Why = "interrupted", "its process ended, and it has no record to resume it from"
 	case r.State == journal.Running && !r.Alive:
 		w.State, w.Why = string(journal.Queued), "its daemon has ended, and another one continues it"
 	case len(open) > 0:
@@ -87,20 +77,8 @@ func newRun(r journal.Run) Run {
 	case r.State == journal.Waiting:
 		w.Why = "until " + r.Due.Local().Format(time.DateTime) + ", or for a signal"
 	}
-	w.Due, w.background = r.Due, r.OnRestart != ""
+	w.Due = r.Due
 	return w
-}
-
-// resultOf returns the result of a run that has ended.
-func resultOf(r journal.Run) *Result {
-	var stored reply.Result
-	if r.Result != nil && json.Unmarshal(r.Result, &stored) == nil && (r.Outcome != journal.Cancelled || stored.ErrorType == reply.TypeCancelled) {
-		return &Result{Value: stored.Value, Error: stored.Error, ErrorType: stored.ErrorType}
-	}
-	if r.Outcome == journal.Cancelled {
-		return &Result{Error: "the run was cancelled", ErrorType: string(journal.Cancelled)}
-	}
-	return nil
 }
 
 // addRecords adds what the records of runs say that a person can resume.
@@ -128,42 +106,16 @@ func (s *Service) Find(ctx context.Context, h *home.Home, id string) (Run, error
 	}
 	all := []Run{newRun(r)}
 	var of execution.StoredRequest
-	var vars struct {
-		Inputs json.RawMessage `json:"inputs"`
-	}
+	var vars struct{ Inputs json.RawMessage }
 	if r.Request != nil {
-		if err := json.Unmarshal(r.Request, &of); err != nil {
-			return Run{}, err
-		}
+		err = json.Unmarshal(r.Request, &of)
 	}
 	if len(of.Request.Vars) > 0 {
-		if err := json.Unmarshal(of.Request.Vars, &vars); err != nil {
-			return Run{}, err
-		}
+		err = json.Unmarshal(of.Request.Vars, &vars)
+	}
+	if err != nil {
+		return Run{}, err
 	}
 	all[0].Inputs, all[0].Code = vars.Inputs, of.Request.Code
 	return all[0], addRecords(ctx, s.runner, h, all)
-}
-
-// CheckOpen returns an Invalid error for a run that has ended and cannot be resumed.
-func (r Run) CheckOpen() error {
-	if !r.Ended.IsZero() && r.Why == "" {
-		return fault.New(fault.Invalid, "the run %s of workflow %s has ended: %s", r.Execution, r.Workflow, r.State)
-	}
-	return nil
-}
-
-// Cancel ends a run for good: an interrupted or suspended one is not resumed any more.
-func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
-	r, err := s.Find(ctx, h, id)
-	if err != nil {
-		return err
-	}
-	if err := r.CheckOpen(); err != nil {
-		return err
-	}
-	if r.background || r.State == interrupted {
-		return s.runner.Cancel(ctx, h, id)
-	}
-	return unfinished.Abandon(ctx, s.runner, h, id)
 }

@@ -16,8 +16,9 @@ type inputSchema struct {
 	Required []string `json:"required"`
 }
 
-func (w *Workflow) inputSchema() (s inputSchema) {
-	_ = json.Unmarshal(w.Inputs, &s) // was encoded by the reader
+// readInputs reads a JSON schema that was encoded here.
+func readInputs(raw json.RawMessage) (s inputSchema) {
+	_ = json.Unmarshal(raw, &s) // none, if it is empty
 	return s
 }
 
@@ -32,10 +33,11 @@ func (w *Workflow) Fill(inputs json.RawMessage) (json.RawMessage, error) {
 		return nil, fault.New(fault.Invalid, "the inputs of workflow %s are not a JSON object", w.Name).
 			WithHint("pass an object such as {\"NAME\": VALUE}")
 	}
-	declared := w.inputSchema().Properties
+	declared := readInputs(w.Inputs).Properties
 	for _, name := range names(args) {
 		if _, known := declared[name]; !known {
-			return nil, fault.New(fault.Invalid, "workflow %s has no input %.60q", w.Name, name).WithHint("%s", nearestOrNone(name, w.InputNames, "it declares none"))
+			return nil, fault.New(fault.Invalid, "workflow %s has no input %.60q", w.Name, name).
+				WithHint("%s", nearest(name, w.InputNames, "it declares none"))
 		}
 	}
 	for name, p := range declared {

@@ -110,7 +110,7 @@ const (
 
 // Block is a list of steps inside a step.
 type Block struct {
-	Name  string // then, else, branch 1, …; "" for that of a loop
+	Name  string // then, else, steps or branch
 	Steps []*Step
 }
 
@@ -161,15 +161,8 @@ func (v *Value) expressions(visit func(Part)) {
 	}
 }
 
-// values returns the values of a step itself, without those of the steps inside it. Those of
-// inner can refer to the steps inside.
-func (s *Step) values() (outer, inner []*Value) {
-	for _, f := range s.Arguments {
-		outer = append(outer, f.Value)
-	}
-	outer = append(outer, s.If, s.Test, s.Over, s.Question)
-	return outer, []*Value{s.Until, s.Collect}
-}
+// isExpression reports whether v is a single expression.
+func (v *Value) isExpression() bool { return len(v.Template) == 1 && v.Template[0].Expr != "" }
 
 // all calls visit for the steps and those inside them.
 func all(steps []*Step, visit func(*Step)) {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -77,10 +78,6 @@ func kindOf(n *yaml.Node) string {
 	return "something else"
 }
 
-func isTextNode(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && kindOf(n) == "text" }
-
-func isNumberNode(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && kindOf(n) == "a number" }
-
 // keys are the parsers of the keys of a mapping.
 type keys map[string]func(Ref, *yaml.Node)
 
@@ -108,18 +105,11 @@ func (r *nodeReader) read(n *yaml.Node, what string, k keys, required ...string)
 	}
 }
 
-func names[V any](m map[string]V) []string {
-	list := make([]string, 0, len(m))
-	for name := range m {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
+func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // text reads a text without expressions.
 func (r *nodeReader) text(key Ref, n *yaml.Node) string {
-	if !isTextNode(n) {
+	if kindOf(n) != "text" {
 		r.add(posOf(n), "", "%s is %s; it must be text", key.Name, kindOf(n))
 		return ""
 	}
@@ -155,7 +145,7 @@ func (r *nodeReader) list(key Ref, n *yaml.Node) []*yaml.Node {
 
 // refs reads a name or a list of names.
 func (r *nodeReader) refs(key Ref, n *yaml.Node) (all []Ref) {
-	if isTextNode(n) {
+	if kindOf(n) == "text" {
 		return []Ref{r.name(key, n)}
 	}
 	for _, item := range r.list(key, n) {
@@ -174,14 +164,14 @@ func (r *nodeReader) boolean(key Ref, n *yaml.Node) bool {
 
 // version reads a text or a number.
 func (r *nodeReader) version(key Ref, n *yaml.Node) string {
-	if isNumberNode(n) {
+	if kindOf(n) == "a number" {
 		return n.Value
 	}
 	return r.text(key, n)
 }
 
 func (r *nodeReader) whole(key Ref, n *yaml.Node, least, most int) (v int) {
-	if isNumberNode(n) {
+	if kindOf(n) == "a number" {
 		if v, err := strconv.Atoi(n.Value); err == nil && v >= least && v <= most {
 			return v
 		}
@@ -193,11 +183,11 @@ func (r *nodeReader) whole(key Ref, n *yaml.Node, least, most int) (v int) {
 // duration reads a number of seconds, or a text such as 1m30s.
 func (r *nodeReader) duration(key Ref, n *yaml.Node) time.Duration {
 	switch {
-	case isNumberNode(n):
+	case kindOf(n) == "a number":
 		if seconds, err := strconv.ParseFloat(n.Value, 64); err == nil && seconds > 0 && seconds < math.MaxInt64/2e9 {
 			return time.Duration(seconds * float64(time.Second))
 		}
-	case isTextNode(n):
+	case kindOf(n) == "text":
 		if d, err := clock.ParseDuration(n.Value); err == nil && d > 0 {
 			return d
 		}
@@ -245,9 +235,8 @@ func (r *nodeReader) constant(n *yaml.Node) any {
 
 func isTrue(n *yaml.Node) bool { return strings.EqualFold(n.Value, "true") }
 
-// schema reads a JSON schema.
-func (r *nodeReader) schema(key Ref, n *yaml.Node) json.RawMessage {
-	v := r.constant(n)
+// schema returns a constant that is a JSON schema.
+func (r *nodeReader) schema(key Ref, v any) json.RawMessage {
 	if v == nil {
 		return nil
 	}

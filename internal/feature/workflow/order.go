@@ -135,40 +135,20 @@ func dependencies(s *Step) (list []string) {
 		for _, r := range i.DependsOn {
 			add(r.Name)
 		}
-		outer, inner := i.values()
-		for _, v := range append(outer, inner...) {
+		values := []*Value{i.If, i.Test, i.Over, i.Question, i.Until, i.Collect}
+		for _, f := range i.Arguments {
+			values = append(values, f.Value)
+		}
+		for _, v := range values {
 			v.expressions(func(p Part) {
-				for _, r := range references(p.Expr, isSteps) {
-					add(r.name)
+				for _, m := range stepName().FindAllStringSubmatch(p.Expr, -1) {
+					add(m[1])
 				}
 			})
 		}
 	})
 	return list
 }
-
-// predecessors returns, for a drawing, the names of the steps after which each step runs: those
-// that it needs and, unless it has depends_on: [], those of the level before.
-func predecessors(steps []*Step) map[*Step][]string {
-	index, before := indexOf(steps), []string(nil)
-	found := map[*Step][]string{}
-	for _, seg := range order(&findings{}, steps) {
-		for i, level := range seg.levels {
-			for _, s := range level {
-				names := slices.DeleteFunc(dependencies(s), func(name string) bool { _, here := index[name]; return !here })
-				if !s.Free || i == 0 {
-					names = append(names, before...)
-				}
-				slices.Sort(names)
-				found[s] = slices.Compact(names)
-			}
-			before = stepNames(level)
-		}
-	}
-	return found
-}
-
-func isSteps(name string) bool { return name == "steps" }
 
 // reportCycle reports one cycle among steps that wait for each other.
 func reportCycle(f *findings, blocked []*Step, needs map[*Step][]*Step) {

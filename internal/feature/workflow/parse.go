@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -110,26 +111,12 @@ func prepare(r *reader, n *yaml.Node, mark string, depth int) bool {
 	return true
 }
 
-// unusedMark returns a character for private use that is not in the source, nor escaped there; "" if
-// all of them are.
+// unusedMark returns a character for private use that is neither in the source, nor escaped there; "" if
+// there is none among the first.
 func unusedMark(source []byte) string {
-	const first, last = '\ue000', '\uf8ff'
-	used := map[rune]bool{}
-	for i, r := range string(source) {
-		if r == '\\' && i+1 < len(source) {
-			digits := 4
-			if source[i+1] == 'U' {
-				digits = 8
-			}
-			n, _ := strconv.ParseUint(string(source[i+2:min(len(source), i+2+digits)]), 16, 31) // 0 if it is no escape
-			r = rune(n)
-		}
-		if r >= first && r <= last {
-			used[r] = true
-		}
-	}
-	for r := last; r >= first; r-- {
-		if !used[r] {
+	lower := bytes.ToLower(source)
+	for r := '\uf8ff'; r > '\uf800'; r-- {
+		if !bytes.Contains(lower, []byte(string(r))) && !bytes.Contains(lower, fmt.Appendf(nil, "%x", r)) {
 			return string(r)
 		}
 	}
@@ -172,23 +159,15 @@ type reader struct {
 // lineReader reads one line at a time.
 type lineReader struct {
 	rest []byte
-	line int  // the last one that was read
-	open bool // its end was not read yet
+	line int // the last one of which something was read
 }
 
 func (l *lineReader) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 {
 		return 0, io.EOF
 	}
-	if !l.open {
-		l.line++
-	}
-	n := bytes.IndexByte(l.rest, '\n') + 1
-	if n == 0 {
-		n = len(l.rest)
-	}
-	n = copy(p, l.rest[:n])
-	l.open = l.rest[n-1] != '\n'
+	n := copy(p, l.rest[:max(bytes.IndexByte(l.rest, '\n')+1, 1)])
+	l.line += bytes.Count(l.rest[:n], []byte("\n"))
 	l.rest = l.rest[n:]
 	return n, nil
 }

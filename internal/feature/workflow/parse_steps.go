@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -25,25 +26,18 @@ func (r *reader) stepList(key Ref, n *yaml.Node) (steps []*Step) {
 	return steps
 }
 
-// stepType is a type of steps.
-type stepType struct {
-	config   func(r *reader, s *Step) keys // the parser of the config
-	required []string                      // keys of the config
-}
-
-func stepTypes() map[string]stepType {
-	return map[string]stepType{
-		ToolCall:      {toolConfig, []string{"tool"}},
-		CodeExecution: {codeConfig, []string{"code"}},
-		Skill:         {skillConfig, []string{"skill"}},
-		Condition:     {conditionConfig, []string{"if", "then"}},
-		Loop:          {loopConfig, []string{"steps"}},
-		Parallel:      {parallelConfig, []string{"branches"}},
-		Approval:      {approvalConfig, []string{"question"}},
-		SubWorkflow:   {workflowConfig, []string{"workflow"}},
-		Wait:          {waitConfig, nil},
-		Form:          {formConfig, []string{"file", "save_as"}},
-	}
+// stepTypes has the keys of the config of each type of steps; those with a * are required.
+var stepTypes = map[string]string{
+	ToolCall:      "tool* arguments",
+	CodeExecution: "code* variables",
+	Skill:         "skill* arguments",
+	Condition:     "if* then* else",
+	Loop:          "steps* over as until max_iterations collect",
+	Parallel:      "branches*",
+	Approval:      "question* schema",
+	SubWorkflow:   "workflow* inputs",
+	Wait:          "sleep_for sleep_until wait_for timeout",
+	Form:          "file* save_as* data profile ask ignore_scripts",
 }
 
 // withoutRetry are the types that are never tried again: their steps were tried already, a person
@@ -56,7 +50,7 @@ func (r *reader) step(n *yaml.Node) *Step {
 	var retry, onError Ref
 	r.read(n, "a step", keys{
 		"name":   func(k Ref, n *yaml.Node) { ref := r.name(k, n); s.Name, s.NamePos = ref.Name, ref.Pos },
-		"type":   func(k Ref, n *yaml.Node) { s.Type = r.choice(k, n, names(stepTypes())...) },
+		"type":   func(k Ref, n *yaml.Node) { s.Type = r.choice(k, n, names(stepTypes)...) },
 		"config": func(k Ref, n *yaml.Node) { config, s.ConfigPos = n, k.Pos },
 		"depends_on": func(k Ref, n *yaml.Node) {
 			s.DependsOn = r.refs(k, n)
@@ -80,9 +74,15 @@ func (r *reader) step(n *yaml.Node) *Step {
 		}
 		r.add(cmp.Or(retry.Pos, onError.Pos), hint, "a step of type %s cannot be retried", s.Type)
 	}
-	of, known := stepTypes()[s.Type]
-	if config != nil && known {
-		r.read(config, "config of a "+s.Type+" step", of.config(r, s), of.required...)
+	if of := stepTypes[s.Type]; config != nil && of != "" {
+		all, some, required := r.configKeys(s), keys{}, []string(nil)
+		for _, key := range strings.Fields(of) {
+			name, must := strings.CutSuffix(key, "*")
+			if some[name] = all[name]; must {
+				required = append(required, name)
+			}
+		}
+		r.read(config, "config of a "+s.Type+" step", some, required...)
 		checkConfig(&r.findings, s)
 	}
 	return s
@@ -147,124 +147,85 @@ func (r *reader) retry(s *Step, n *yaml.Node) {
 	}, "attempts")
 }
 
-func (r *reader) arguments(s *Step) func(Ref, *yaml.Node) {
-	return func(k Ref, n *yaml.Node) { s.Arguments = r.fields(k, n) }
-}
-
-func toolConfig(r *reader, s *Step) keys {
-	return keys{
-		"tool": func(k Ref, n *yaml.Node) {
-			s.Target = Ref{r.text(k, n), posOf(n)}
-			if server, of := s.tool(); s.Target.Name != "" && (server == "" || of == "") {
-				r.add(s.Target.Pos, "", "tool %.60q is not SERVER.TOOL", s.Target.Name)
-			}
-		},
-		"arguments": r.arguments(s),
-	}
-}
-
-func codeConfig(r *reader, s *Step) keys {
-	return keys{
-		"code": func(k Ref, n *yaml.Node) {
-			s.Code, s.CodePos = r.text(k, n), posOf(n)
-			if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-				s.CodePos = Pos{s.CodePos.Line + 1, r.blockColumn(n)}
-			}
-		},
-		"variables": func(k Ref, n *yaml.Node) {
-			for _, f := range r.fields(k, n) {
-				if !isName(f.Name) {
-					r.add(f.Pos, "", "%.60q cannot be a variable", f.Name)
-					continue
-				}
-				s.Arguments = append(s.Arguments, f)
-			}
-		},
-	}
-}
-
-func skillConfig(r *reader, s *Step) keys {
-	return keys{
-		"skill":     func(k Ref, n *yaml.Node) { s.Target = r.name(k, n) },
-		"arguments": r.arguments(s),
-	}
-}
-
-func workflowConfig(r *reader, s *Step) keys {
-	return keys{
-		"workflow": func(k Ref, n *yaml.Node) { s.Target = r.name(k, n) },
-		"inputs":   r.arguments(s),
-	}
-}
-
-func (r *reader) block(s *Step, name string) func(Ref, *yaml.Node) {
-	return func(k Ref, n *yaml.Node) { s.Blocks = append(s.Blocks, Block{name, r.stepList(k, n)}) }
-}
-
-func conditionConfig(r *reader, s *Step) keys {
-	return keys{
-		"if":   func(k Ref, n *yaml.Node) { s.Test = r.expression(k, n) },
-		"then": r.block(s, "then"),
-		"else": r.block(s, "else"),
-	}
-}
-
-func loopConfig(r *reader, s *Step) keys {
+// configKeys returns the parsers of the keys of a config of any type.
+func (r *reader) configKeys(s *Step) keys {
 	s.As = "item"
+	target := func(k Ref, n *yaml.Node) { s.Target = r.name(k, n) }
+	fields := func(k Ref, n *yaml.Node) { s.Arguments = r.fields(k, n) }
+	value := func(_ Ref, n *yaml.Node) *Value { return r.value(n) }
+	argument := func(parse func(Ref, *yaml.Node) *Value) func(Ref, *yaml.Node) {
+		return func(k Ref, n *yaml.Node) { s.Arguments = append(s.Arguments, Field{k.Name, k.Pos, parse(k, n)}) }
+	}
+	block := func(k Ref, n *yaml.Node) { s.Blocks = append(s.Blocks, Block{k.Name, r.stepList(k, n)}) }
 	return keys{
-		"over": func(_ Ref, n *yaml.Node) { s.Over = r.value(n) },
-		"as": func(k Ref, n *yaml.Node) {
-			if name := r.name(k, n).Name; isName(name) {
-				s.As = name
-			}
-		},
+		"tool":           func(k Ref, n *yaml.Node) { r.tool(s, k, n) },
+		"skill":          target,
+		"workflow":       target,
+		"arguments":      fields,
+		"inputs":         fields,
+		"variables":      func(k Ref, n *yaml.Node) { s.Arguments = r.variables(k, n) },
+		"code":           func(k Ref, n *yaml.Node) { r.code(s, k, n) },
+		"if":             func(k Ref, n *yaml.Node) { s.Test = r.expression(k, n) },
+		"then":           block,
+		"else":           block,
+		"steps":          block,
+		"branches":       func(k Ref, n *yaml.Node) { r.branches(s, k, n) },
+		"over":           func(_ Ref, n *yaml.Node) { s.Over = r.value(n) },
+		"as":             func(k Ref, n *yaml.Node) { s.As = cmp.Or(validName(r.name(k, n).Name), s.As) },
 		"until":          func(k Ref, n *yaml.Node) { s.Until = r.expression(k, n) },
 		"max_iterations": func(k Ref, n *yaml.Node) { s.Max = r.whole(k, n, 1, 10_000_000) },
 		"collect":        func(_ Ref, n *yaml.Node) { s.Collect = r.value(n) },
-		"steps":          r.block(s, ""),
+		"question":       func(_ Ref, n *yaml.Node) { s.Question = r.value(n) },
+		"schema":         func(k Ref, n *yaml.Node) { s.Schema = r.schema(k, r.constant(n)) },
+		"sleep_for":      argument(r.seconds),
+		"sleep_until":    argument(r.instant),
+		"wait_for":       argument(r.words),
+		"timeout":        argument(r.seconds),
+		"file":           argument(r.words),
+		"save_as":        argument(r.words),
+		"data":           argument(value),
+		"profile":        argument(value),
+		"ask":            argument(r.expression),
+		"ignore_scripts": argument(r.expression),
 	}
 }
 
-func parallelConfig(r *reader, s *Step) keys {
-	return keys{"branches": func(k Ref, n *yaml.Node) {
-		for _, branch := range r.list(k, n) {
-			s.Blocks = append(s.Blocks, Block{"branch", r.stepList(Ref{"a branch", posOf(branch)}, branch)})
+// validName returns a name, or "" if it is none.
+func validName(name string) string {
+	if isName(name) {
+		return name
+	}
+	return ""
+}
+
+func (r *nodeReader) tool(s *Step, k Ref, n *yaml.Node) {
+	s.Target = Ref{r.text(k, n), posOf(n)}
+	if server, of := s.tool(); s.Target.Name != "" && (server == "" || of == "") {
+		r.add(s.Target.Pos, "", "tool %.60q is not SERVER.TOOL", s.Target.Name)
+	}
+}
+
+func (r *valueReader) code(s *Step, k Ref, n *yaml.Node) {
+	s.Code, s.CodePos = r.text(k, n), posOf(n)
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		s.CodePos = Pos{s.CodePos.Line + 1, r.blockColumn(n)}
+	}
+}
+
+func (r *valueReader) variables(k Ref, n *yaml.Node) []Field {
+	return slices.DeleteFunc(r.fields(k, n), func(f Field) bool {
+		if !isName(f.Name) {
+			r.add(f.Pos, "", "%.60q cannot be a variable", f.Name)
 		}
-		if len(s.Blocks) < 2 {
-			r.add(posOf(n), "", "branches has %d lists of steps; a parallel step has at least 2", len(s.Blocks))
-		}
-	}}
+		return !isName(f.Name)
+	})
 }
 
-func approvalConfig(r *reader, s *Step) keys {
-	return keys{
-		"question": func(_ Ref, n *yaml.Node) { s.Question = r.value(n) },
-		"schema":   func(k Ref, n *yaml.Node) { s.Schema = r.schema(k, n) },
+func (r *reader) branches(s *Step, k Ref, n *yaml.Node) {
+	for _, branch := range r.list(k, n) {
+		s.Blocks = append(s.Blocks, Block{"branch", r.stepList(Ref{"a branch", posOf(branch)}, branch)})
 	}
-}
-
-// argument returns the parser of a key that becomes an argument.
-func (r *reader) argument(s *Step, parse func(Ref, *yaml.Node) *Value) func(Ref, *yaml.Node) {
-	return func(k Ref, n *yaml.Node) { s.Arguments = append(s.Arguments, Field{k.Name, k.Pos, parse(k, n)}) }
-}
-
-func waitConfig(r *reader, s *Step) keys {
-	return keys{
-		"sleep_for":   r.argument(s, r.seconds),
-		"sleep_until": r.argument(s, r.instant),
-		"wait_for":    r.argument(s, r.words),
-		"timeout":     r.argument(s, r.seconds),
-	}
-}
-
-func formConfig(r *reader, s *Step) keys {
-	value := func(_ Ref, n *yaml.Node) *Value { return r.value(n) }
-	return keys{
-		"file":           r.argument(s, r.words),
-		"data":           r.argument(s, value),
-		"save_as":        r.argument(s, r.words),
-		"profile":        r.argument(s, value),
-		"ask":            r.argument(s, r.expression),
-		"ignore_scripts": r.argument(s, r.expression),
+	if len(s.Blocks) < 2 {
+		r.add(posOf(n), "", "branches has %d lists of steps; a parallel step has at least 2", len(s.Blocks))
 	}
 }

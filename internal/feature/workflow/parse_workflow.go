@@ -50,37 +50,25 @@ func checkExport(f *findings, w *Workflow, described Pos) {
 // inputs reads the JSON schema of the inputs, an object.
 func (r *reader) inputs(key Ref, n *yaml.Node) (json.RawMessage, []string) {
 	before := len(r.found)
-	list, ok := r.pairs(n, "inputs")
+	of, _ := r.constant(n).(map[string]any)
+	properties, ok := of["properties"].(map[string]any)
 	if !ok {
-		return nil, nil
-	}
-	var properties, of *yaml.Node
-	for _, p := range list {
-		switch p.key.Name {
-		case "properties":
-			properties = p.value
-		case "type":
-			of = p.value
-		}
-	}
-	if properties == nil {
 		r.add(key.Pos, "write inputs: {properties: {NAME: {type: string}}, required: [NAME]}", "inputs is not a JSON schema with properties")
 		return nil, nil
 	}
-	if of != nil && of.Value != "object" {
-		r.add(posOf(of), "write type: object", "inputs has the type %.40q; inputs are an object", of.Value)
+	if t, given := of["type"]; given && t != "object" {
+		r.add(key.Pos, "write type: object", "inputs has the type %.40q; inputs are an object", t)
 	}
-	all, _ := r.pairs(properties, "properties")
-	var names []string
-	for _, p := range all {
-		names = append(names, p.key.Name)
-		r.pairs(p.value, "the schema of input "+p.key.Name) // reports what is no mapping
+	for _, name := range names(properties) {
+		if _, ok := properties[name].(map[string]any); !ok {
+			r.add(key.Pos, "", "the schema of input %.60s is no mapping", name)
+		}
 	}
-	raw := r.schema(Ref{"inputs", key.Pos}, n)
+	raw := r.schema(key, of)
 	if len(r.found) > before {
-		return nil, names
+		raw = nil
 	}
-	return raw, names
+	return raw, names(properties)
 }
 
 func (r *reader) guardrails(n *yaml.Node) (g Guardrails) {

@@ -132,7 +132,7 @@ func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, 
 		return nil, nil, err
 	}
 	if found = append(found, more...); p != nil {
-		more, err = examine(ctx, s, h, subset, p, lib)
+		p, more, err = examine(ctx, s, h, subset, p, lib)
 		if err != nil && (len(found) == 0 || ctx.Err() != nil) {
 			return nil, nil, err
 		}
@@ -144,19 +144,20 @@ func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, 
 	return p, nil, nil
 }
 
-// examine examines a program. If parts of it are not Python, it checks the uses of tools without them.
-func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Program, lib Library) ([]Finding, error) {
-	found, unparsable, err := p.examine(ctx, s.runner.Code, h, subset)
-	if err != nil || len(unparsable) == 0 {
-		return found, err
+// examine examines a program, and returns the one that can be run. If parts of it are not Python, it checks the
+// uses of tools without them.
+func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Program, lib Library) (*Program, []Finding, error) {
+	found, replaced, whole, err := p.examine(ctx, s.runner.Code, h, subset)
+	if err != nil || len(replaced) == 0 {
+		return p, found, err
 	}
-	rest, _, err := compile(ctx, p.Workflow, lib, unparsable)
-	if err != nil || rest == nil {
-		return found, err
+	rest, _, err := compile(ctx, p.Workflow, lib, replaced)
+	if err != nil || rest == nil || whole {
+		return rest, found, err
 	}
 	rest.Expressions = nil // were examined
-	more, _, err := rest.examine(ctx, s.runner.Code, h, subset)
-	return append(found, more...), err
+	more, _, _, err := rest.examine(ctx, s.runner.Code, h, subset)
+	return rest, append(found, more...), err
 }
 
 // Load is Program for the workflow with that name.

@@ -97,7 +97,7 @@ func (s sources) source(ctx context.Context, h *home.Home, name string) (source,
 			return source{}, listing
 		}
 		return source{}, fault.New(fault.NotFound, "there is no workflow %.60q", name).
-			WithHint("%s", nearestOrNone(name, all, "`sandpiper workflow check FILE` and `sandpiper workflow save FILE` add one"))
+			WithHint("%s", nearest(name, all, "`sandpiper workflow check FILE` and `sandpiper workflow save FILE` add one"))
 	}
 	return source{name, data, Saved}, err
 }

@@ -3,6 +3,7 @@ package workflow
 import (
 	"crypto/sha256"
 	"sync"
+	"sync/atomic"
 )
 
 // summary is the part of a text that a list of workflows shows.
@@ -15,25 +16,18 @@ type summary struct {
 // summaries keeps the summaries of texts: a list of workflows is requested often, and a tenant can
 // save 16 MiB of them. The zero value is empty.
 type summaries struct {
-	mu    sync.Mutex
-	known map[[sha256.Size]byte]summary
-	size  int // bytes of descriptions and inputs
+	known sync.Map // of texts, by their hash
+	size  atomic.Int64
 }
 
-// maxSummaries limits the bytes of descriptions and inputs, and the number of summaries times 1 KiB.
+// maxSummaries limits the bytes of the texts, each with 1 KiB more.
 const maxSummaries = 32 << 20
 
 // of returns the summary of a text, which is parsed once.
-func (c *summaries) of(text source) summary {
-	h := sha256.New()
-	_, _ = h.Write([]byte(text.file + "\x00")) // of positions
-	_, _ = h.Write(text.data)
-	key := [sha256.Size]byte(h.Sum(nil))
-	c.mu.Lock()
-	s, ok := c.known[key]
-	c.mu.Unlock()
-	if ok {
-		return s
+func (c *summaries) of(text source) (s summary) {
+	key := sha256.Sum256(append([]byte(text.file+"\x00"), text.data...)) // positions have the file
+	if known, ok := c.known.Load(key); ok {
+		return known.(summary)
 	}
 	w, found := Parse(text.file, text.data)
 	if len(found) > 0 {
@@ -44,14 +38,11 @@ func (c *summaries) of(text source) summary {
 		short.Steps, short.Outputs = nil, nil
 		s.workflow = &short
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.workflow != nil {
-		c.size += len(s.workflow.Description) + len(s.workflow.Inputs)
+	n := int64(len(text.data) + 1<<10)
+	if c.size.Add(n) > maxSummaries {
+		c.known.Clear()
+		c.size.Store(n)
 	}
-	if c.size += 1 << 10; c.known == nil || c.size > maxSummaries {
-		c.known, c.size = map[[sha256.Size]byte]summary{}, 0
-	}
-	c.known[key] = s
+	c.known.Store(key, s)
 	return s
 }

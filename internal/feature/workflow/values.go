@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // Delimiters of an expression.
@@ -22,7 +24,7 @@ const (
 type valueReader struct {
 	nodeReader
 	source []byte
-	lines  []int // offsets of lines, from line 1; nil until they are used
+	lines  [][]byte // of source; nil until they are used
 }
 
 // fields reads a mapping of names to values.
@@ -67,7 +69,8 @@ const notKnown = "inputs"
 func (r *valueReader) expression(key Ref, n *yaml.Node) *Value {
 	switch kindOf(n) {
 	case "a boolean":
-		return &Value{Pos: posOf(n), Plain: isTrue(n)}
+		at := posOf(n)
+		return &Value{Pos: at, Template: []Part{{Expr: pythonConstant(isTrue(n)), Pos: at}}}
 	case "text":
 		text := strings.TrimSpace(n.Value)
 		if !strings.Contains(text, opening) {
@@ -101,8 +104,8 @@ func (r *valueReader) template(n *yaml.Node) (parts []Part) {
 		}
 		source := rest[i+len(opening):]
 		begins := at(done + i)
-		end := expressionEnd(source)
-		if end < 0 {
+		end := pysource.Closing(rest[i+1:]) + 1 - len(opening) - len(closing)
+		if end < 0 || !strings.HasPrefix(source[end:], closing) {
 			r.add(begins, "", "the expression has no closing %s", closing)
 			return append(parts, Part{Expr: notKnown, Pos: begins})
 		}
@@ -162,26 +165,15 @@ func (r *valueReader) offsets(n *yaml.Node) func(offset int) Pos {
 
 // blockColumn returns the column in which the lines of a block begin.
 func (r *valueReader) blockColumn(n *yaml.Node) int {
-	rest := r.source[r.lineStart(n.Line+1):]
-	for line := range bytes.Lines(rest) {
+	if r.lines == nil {
+		r.lines = bytes.Split(r.source, []byte("\n"))
+	}
+	for _, line := range r.lines[min(n.Line, len(r.lines)):] {
 		if text := bytes.TrimLeft(line, " "); len(bytes.TrimSpace(text)) > 0 {
 			return len(line) - len(text) + 1
 		}
 	}
 	return 1
-}
-
-// lineStart returns the offset of a line of the file.
-func (r *valueReader) lineStart(line int) int {
-	if r.lines == nil {
-		r.lines = []int{0, 0}
-		for i, c := range r.source {
-			if c == '\n' {
-				r.lines = append(r.lines, i+1)
-			}
-		}
-	}
-	return r.lines[min(line, len(r.lines)-1)]
 }
 
 // tool returns the server and the tool of a target.

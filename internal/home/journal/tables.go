@@ -66,5 +66,4 @@ const (
 	BackgroundQuery       = "SELECT execution, state FROM runs WHERE on_restart != '' ORDER BY created DESC LIMIT 200"
 	ActiveBackgroundQuery = "SELECT execution, state FROM runs WHERE on_restart != '' AND state != 'ended' ORDER BY created DESC LIMIT 200"
 	WorkflowQuery         = "SELECT execution, workflow || ', ' || CASE state WHEN 'ended' THEN outcome ELSE state END FROM runs WHERE workflow != '' ORDER BY created DESC LIMIT 200"
-	OpenWorkflowQuery     = "SELECT execution, workflow FROM runs WHERE workflow != '' AND (state != 'ended' OR recorded > 0) ORDER BY created DESC LIMIT 200"
 )

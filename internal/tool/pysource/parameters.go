@@ -67,7 +67,7 @@ func split(text string, at byte) (parts []string) {
 		case isQuote(c):
 			i = stringEnd(text, i)
 		case isOpening(c):
-			i += closing(text[i:])
+			i += Closing(text[i:])
 		default:
 			i++
 		}

@@ -96,12 +96,12 @@ func function(line string) (f Function, body string, ok bool) {
 	}
 	f.Name, rest = rest[:end], strings.TrimSpace(rest[end:])
 	if strings.HasPrefix(rest, "[") { // type parameters
-		rest = strings.TrimSpace(rest[closing(rest):])
+		rest = strings.TrimSpace(rest[Closing(rest):])
 	}
 	if !strings.HasPrefix(rest, "(") {
 		return f, "", false
 	}
-	n := closing(rest)
+	n := Closing(rest)
 	f.Params = strings.TrimSuffix(strings.TrimSpace(strings.TrimSuffix(rest[1:n], ")")), ",")
 	rest = rest[n:]
 	n = colon(rest)
@@ -115,8 +115,8 @@ func word(line, keyword string) (rest string, ok bool) {
 	return strings.TrimLeft(rest, " "), ok
 }
 
-// closing returns the position after the bracket that closes the first one of text.
-func closing(text string) int {
+// Closing returns the position after the bracket that closes the first one of text.
+func Closing(text string) int {
 	depth := 0
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -144,7 +144,7 @@ func colon(text string) int {
 		case isQuote(c):
 			i = stringEnd(text, i)
 		case isOpening(c):
-			i += closing(text[i:])
+			i += Closing(text[i:])
 		default:
 			i++
 		}

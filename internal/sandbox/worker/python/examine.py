@@ -7,32 +7,46 @@ parts are examined as a person wrote them, so that errors have their positions.
 import ast
 import builtins
 import difflib
+import keyword
 
 from . import preflight
 
-_METHODS = frozenset(dir(dict) + dir(list) + dir(str) + dir(int) + dir(float))
+_METHODS = frozenset(m for m in dir(dict) if m[0] != "_")
 _MOST = 100  # problems
 _NO_PYTHON = "this is not Python"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FIELDS = ("result", "error")  # of a step
+_OURS = ("steps", "inputs", "servers", "skills", "error")  # names of compiled code
 
 
-def examined(code, parts, ready):
-    """Return {"parts": problems of parts, "error": of code as a whole, "uses": the tools it uses}.
+def examined(code, parts, scopes, ready):
+    """Return {"parts": problems of parts, "keyed": [{"part", "source"}], "error": of code as a whole, "uses": the tools it uses}.
+
+    A source of keyed has the meaning that the one of the part shall have; see _keyed.
 
     Without a problem of a part, an error is one that the parts do not have by themselves.
 
-    A part is {"source", "code": whether it is statements, "known": names, "steps": names of steps,
-    "use": "test", "list" or ""}, a problem {"part", "line", "column", "message", "hint", "syntax": whether
-    the part is not Python}; lines and columns count from 1.
+    A part is {"source", "code": whether it is statements, "known": names, "scope": index in scopes, "use":
+    "list", "variable" (of a loop) or "", "always": [problem of a condition that is always false, of one that
+    is always true] or None}, a problem {"part", "line", "column", "message", "hint", "syntax": whether the part
+    is not Python}; lines and columns count from 1. A scope is {"outer": index of the one around it or -1,
+    "steps": names, "loop": name of a variable or "", "inputs": names or None for any, "hidden": {name of a
+    step inside another one: that one}}.
     """
     names = frozenset(ready) | frozenset(dir(builtins))
-    problems = []
+    inside = []
+    for scope in scopes:
+        inside.append(_Visible(scope, inside))
+    problems, keyed = [], []
     for i, part in enumerate(parts):
         if len(problems) >= _MOST:
             break
-        for line, column, message, hint in _problems(part, names):
+        found, source = _problems(part, names, inside[part["scope"]])
+        if source != part["source"]:
+            keyed.append({"part": i, "source": source})
+        for line, column, message, hint in found:
             problems.append({"part": i, "line": line, "column": column, "message": message, "hint": hint, "syntax": message.startswith(_NO_PYTHON)})
-    found = {"parts": problems[:_MOST]}
+    found = {"parts": problems[:_MOST], "keyed": keyed}
     try:
         tree = compile(code, "<workflow>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         compile(tree, "<workflow>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -45,19 +59,124 @@ def examined(code, parts, ready):
     return found | {"uses": uses.described() or {}}
 
 
-def _problems(part, names):
+class _Visible:
+    """What an expression in a list of steps can refer to."""
+
+    def __init__(self, scope, before):
+        outer = before[scope["outer"]] if scope["outer"] >= 0 else None
+        self.steps = (outer.steps if outer else frozenset()) | frozenset(scope["steps"] or ())
+        self.loops = (outer.loops if outer else frozenset()) | frozenset([scope["loop"]] if scope["loop"] else ())
+        self.inputs, self.hidden = (outer.inputs, outer.hidden) if outer else (scope["inputs"], scope["hidden"] or {})
+
+
+def _problems(part, names, scope):
+    """Return the problems of a part, and its source with keys; see _keyed."""
+    source = part["source"]
+    if part["use"] == "variable":
+        if source not in names and source not in _OURS and not keyword.iskeyword(source):
+            return [], source
+        return [(1, 1, f"the variable {source} of a loop hides another name", "choose another name with as")], source
     try:
         tree = ast.parse(part["source"] if part["code"] else "(" + part["source"] + "\n)", mode="exec" if part["code"] else "eval")
     except SyntaxError as e:
         last = part["source"].count("\n") + 1
         line = min(e.lineno or 1, last)
         column = max((e.offset or 1) - (not part["code"] and line == 1), 1)
-        return [(line, column if line == e.lineno else 1, f"{_NO_PYTHON}: {e.msg}", "")]
+        return [(line, column if line == e.lineno else 1, f"{_NO_PYTHON}: {e.msg}", "")], source
     except (ValueError, RecursionError, MemoryError) as e:
-        return [(1, 1, f"{_NO_PYTHON}: {e or type(e).__name__}", "")]
+        return [(1, 1, f"{_NO_PYTHON}: {e or type(e).__name__}", "")], source
     shift = 0 if part["code"] else 1
-    found = _unknown(tree, part, names) + _keys(tree) + (_discarded(tree) if part["code"] else _misused(tree.body, part["use"]))
-    return [(n.lineno, n.col_offset + 1 - (shift if n.lineno == 1 else 0), message, hint) for n, message, hint in found]
+    found = _unknown(tree, part, names, scope)
+    found += _discarded(tree) if part["code"] else _misused(tree.body, part) + _references(tree, scope)
+    found = [(line, column + 1 - (shift if line == 1 else 0), message, hint) for line, column, message, hint in found]
+    return found, source if part["code"] else _keyed(source, tree, scope)
+
+
+def _keyed(source, tree, scope):
+    """Return an expression in which an attribute of a value that is also a method, and is not called, is a key.
+
+    All other keys are attributes of the values themselves.
+    """
+    called = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr in _METHODS and id(n) not in called]
+    data = b"(" + source.encode()
+    starts = [0]
+    for line in data.split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    edits = []
+    for n in found:
+        if not _is(n.value, "steps") and _is_data(n.value, scope):
+            end = starts[n.end_lineno - 1] + n.end_col_offset
+            edits.append((data.rindex(b".", 0, end), end, n.attr))
+    for dot, end, name in sorted(edits, reverse=True):
+        data = data[:dot] + f'["{name}"]'.encode() + data[end:]
+    return data[1:].decode()
+
+
+def _at(node):
+    """Return the line and the column of a node; of an attribute, those of its name."""
+    if isinstance(node, ast.Attribute):
+        return node.end_lineno, node.end_col_offset - len(node.attr.encode())
+    return node.lineno, node.col_offset
+
+
+def _meant(name, known, none=""):
+    """Return a hint with the name that is similar, or with all."""
+    if near := difflib.get_close_matches(name, sorted(known), 1):
+        return f"did you mean {near[0]}?"
+    return none if not known else "there are " + ", ".join(sorted(known)) if len(known) <= 20 else ""
+
+
+def _references(tree, scope):
+    """Find uses of steps and inputs that do not exist."""
+    found, named, called = [], set(), {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    for n in ast.walk(tree):
+        if len(found) >= _MOST:
+            break
+        if isinstance(n, ast.Name) and n.id == "steps" and n not in named:
+            found.append((*_at(n), "steps is used without the name of a step", "write steps.NAME.result"))
+        if isinstance(n, ast.Subscript) and _is(n.value, "inputs") and isinstance(n.slice, ast.Constant):
+            found += _input(n.slice, n.slice.value, scope)
+        if not isinstance(n, ast.Attribute):
+            continue
+        of = n.value
+        if _is(of, "inputs") and id(n) not in called:
+            found += _input(n, n.attr, scope)
+        elif _is(of, "steps"):
+            named.add(of)
+            found += _step(n, n.attr, scope)
+            if n not in named:
+                found.append((*_at(n), "a step has result and error only", f"write steps.{n.attr}.result"))
+        elif isinstance(of, ast.Attribute) and _is(of.value, "steps"):
+            named.add(of)
+            if n.attr not in _FIELDS:
+                found.append((*_at(n), "a step has result and error only", _meant(n.attr, _FIELDS)))
+    return found
+
+
+def _input(node, name, scope):
+    if scope.inputs is None or name in scope.inputs or not isinstance(name, str):
+        return []
+    return [(*_at(node), f'there is no input "{name:.60}"', _meant(name, scope.inputs, "inputs declares none"))]
+
+
+def _step(node, name, scope):
+    if name in scope.steps:
+        return []
+    if around := scope.hidden.get(name):
+        return [(*_at(node), f"step {name} is inside step {around} and not visible here", f"refer to steps.{around}.result")]
+    return [(*_at(node), f'there is no step "{name:.60}"', _meant(name, scope.steps))]
+
+
+def _is(node, name):
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_data(node, scope):
+    """Report whether node is a part of the value of a step, an input or the variable of a loop."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return isinstance(node, ast.Name) and (node.id in ("steps", "inputs") or node.id in scope.loops)
 
 
 def _bound(tree):
@@ -79,55 +198,33 @@ def _bound(tree):
     return None if "*" in bound else bound
 
 
-def _unknown(tree, part, names):
+def _unknown(tree, part, names, scope):
     bound = _bound(tree)
     if bound is None:
         return []
-    own, steps = part["known"] or (), part["steps"] or ()
-    known = names | bound | frozenset(own)
+    known = names | bound | frozenset(part["known"] or ()) | {"inputs"} | (frozenset() if part["code"] else scope.loops | {"steps"})
     found = []
     for n in ast.walk(tree):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id not in known:
-            if part["code"] and n.id == "steps":
-                found.append((n, "code does not see steps", "pass the values that it needs in variables"))
+            if n.id == "steps":
+                found.append((*_at(n), "code does not see steps", "pass the values that it needs in variables"))
                 continue
             near = difflib.get_close_matches(n.id, sorted(known), 1) if len(found) < _MOST else ()
             hint = f"did you mean {near[0]}?" if near else ""
-            if n.id in steps:
+            if n.id in scope.steps:
                 hint = f"pass steps.{n.id}.result in variables" if part["code"] else f"write steps.{n.id}.result"
-            found.append((n, f"there is no name {n.id!r}", hint))
+            found.append((*_at(n), f"there is no name {n.id!r}", hint))
     return found
 
 
-def _keys(tree):
-    """Find attributes of names that a comprehension binds: they are plain values, whose keys are no attributes."""
-    found = []
-    for n in ast.walk(tree):
-        if not isinstance(n, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-            continue
-        if not any(_is_data(g.iter) for g in n.generators):
-            continue
-        targets = {t.id for g in n.generators if isinstance(g.target, ast.Name) and _is_data(g.iter) for t in (g.target,)}
-        for a in ast.walk(n):
-            if isinstance(a, ast.Attribute) and isinstance(a.value, ast.Name) and a.value.id in targets and a.attr not in _METHODS:
-                found.append((a, f"{a.value.id} is a plain value without the attribute {a.attr}", f'write {a.value.id}["{a.attr}"]'))
-    return found
-
-
-def _is_data(node):
-    """Report whether node is a part of the value of a step or input."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in ("steps", "inputs")
-
-
-def _misused(node, use):
+def _misused(node, part):
     """Find a condition that always has one value, and a value that no loop can be over."""
-    always = _truth(node) if use == "test" else None
+    always = _truth(node) if part["always"] else None
     if always is not None:
-        return [(node, f"this condition is always {str(always).lower()}", "")]
-    if use == "list" and isinstance(node, (ast.Constant, ast.JoinedStr, ast.Compare, ast.UnaryOp, ast.Lambda)):
-        return [(node, "this value is no list", "")]
+        problem = part["always"][always]
+        return [(*_at(node), problem["message"], problem["hint"])]
+    if part["use"] == "list" and isinstance(node, (ast.Constant, ast.JoinedStr, ast.Compare, ast.UnaryOp, ast.Lambda)):
+        return [(*_at(node), "this value is no list", "")]
     return []
 
 
@@ -165,5 +262,5 @@ def _discarded(tree):
     for n in ast.walk(tree):
         if isinstance(n, ast.Return) or isinstance(n, ast.Name) and n.id == "result":
             return []
-    return [(last, "the value of the last line is not the result of the step", "write result = …")]
+    return [(*_at(last), "the value of the last line is not the result of the step", "write result = …")]
 

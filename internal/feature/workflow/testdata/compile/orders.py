@@ -3,37 +3,16 @@
 # Checks open orders, and asks before refunds.
 
 import servers
-from skills import report
+from skills import report as skill_report
 
-def repeat_step(attempts, seconds, work):
-    """Call work until it succeeds, waiting seconds, then twice as long, and so on.
+steps, inputs = workflow.begin(inputs)
 
-    It is not called again if a call in it failed and may have taken effect.
-    """
-    for attempt in range(attempts - 1):
-        try:
-            with ToolError.watch() as unknown:
-                return work()
-        except Exception as error:
-            if unknown or ToolError.may_have_effect(error):
-                raise
-            print(f"attempt {attempt + 1} of {attempts} failed: {error}")
-            sleep_for(seconds * 2**attempt)
-    return work()
-
-def approve(question):
-    """Ask a person for approval, and raise an error without it."""
-    if not ask(question, {"type": "boolean"}):
-        raise PermissionError(f"not approved: {question}")
-    return True
-
-orders = repeat_step(3, 2, lambda: time_limit(20, lambda: servers.shop.list_orders(shop=inputs["shop"], from_="2026-01-01", max=inputs["limit"])))
+steps.orders = workflow.repeat(3, 2, lambda: time_limit(20, lambda: servers.shop.list_orders(shop=inputs.shop, from_="2026-01-01", max=inputs.limit)))
 
 try:
-    rates = servers.shop.rates()
+    steps.rates = servers.shop.rates()
 except Exception as error:
-    rates = None
-    print(f"step rates failed: {error}")
+    steps.rates = workflow.failed("rates", error)
 
 def run_late(rows, rates):
     result = None
@@ -42,65 +21,56 @@ orders"""
     result = [r for r in rows if r["late"]]
     return result
 
-late = step("late", lambda: time_limit(0.5, lambda: run_late(rows=orders["rows"], rates=rates or {})))
+steps.late = step("late", lambda: time_limit(0.5, lambda: run_late(rows=steps.orders.result.rows, rates=steps.rates.result or {})))
 
-if len(late) > 0:
+if len(steps.late.result) > 0:
     jump = None
-    sure = None
-    sure_error = None
-    refunds = None
-    tell = None
+    steps.sure = None
+    steps.refunds = None
+    steps.tell = None
 
-    sure_error = None
     try:
-        sure = approve(f"Refund {len(late)} orders of {inputs["shop"]}?")
+        steps.sure = workflow.approve(f"Refund {len(steps.late.result)} orders of {inputs.shop}?")
     except Exception as error:
-        sure = None
-        print(f"step sure failed: {error}")
-        sure_error = str(error)
+        steps.sure = workflow.failed("sure", error)
         jump = "tell"
     if jump is None:
         def run_refunds():
             collected = []
-            for count, order in enumerate(late):
-                if count == 50:
-                    raise RuntimeError("loop refunds has more than 50 iterations; raise max_iterations")
-
-                refund = None
-                if order["total"] < 100 and sure:
-                    refund = servers.shop.refund(order=order["id"], note=f'{order["name"]}: {rates}')
-                collected.append(refund["id"])
+            for order in workflow.each("refunds", steps.late.result, 50):
+                steps.refund = None
+                if order.total < 100 and steps.sure.result:
+                    steps.refund = servers.shop.refund(order=order.id, note=f'{order.name}: {steps.rates.result}')
+                collected.append(steps.refund.result.id)
             return collected
 
-        refunds = step("refunds", run_refunds)
+        steps.refunds = step("refunds", run_refunds)
     if jump == "tell":
         jump = None
     if jump is None:
-        tell = servers.mail.send(
+        steps.tell = servers.mail.send(
             to="a@example.com",
-            text=f"refunded {refunds} of a {{list}} {({'a': 1}['a'])} {sure_error}",
+            text=f"refunded {steps.refunds.result} of a {{list}} {({'a': 1}['a'])} {steps.sure.error}",
         )
-    decide = tell
+    steps.decide = steps.tell.result
 else:
-    decide = None
+    steps.decide = None
 
 def run_list():
-    def list_1():
-        a = step("a", lambda: report(rows=late))
-        result = a
-        return result
+    def run_list_1():
+        steps.a = step("a", lambda: skill_report(rows=steps.late.result))
+        return steps.a.result
 
-    def list_2():
+    def run_list_2():
         def run_b():
             return 1
 
-        b = step("b", run_b)
-        result = b
-        return result
+        steps.b = step("b", run_b)
+        return steps.b.result
 
-    list_ = parallel(list_1, list_2)
-    return list_
+    steps.list = parallel(run_list_1, run_list_2)
+    return steps.list
 
-list_ = time_limit(60, run_list)
+steps.list = time_limit(60, run_list)
 
-result = {"late": [r['id'] for r in late], "refunded": decide}
+result = {"late": [r['id'] for r in steps.late.result], "refunded": steps.decide.result}

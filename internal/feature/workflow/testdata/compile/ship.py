@@ -1,32 +1,30 @@
 # workflow ship
 
 import servers
-jump = None
-pay = None
-pay_error = None
-ship = None
-label = None
-receipt = None
-notify = None
 
-pay_error = None
+steps, inputs = workflow.begin(inputs)
+jump = None
+steps.pay = None
+steps.ship = None
+steps.label = None
+steps.receipt = None
+steps.notify = None
+
 try:
-    pay = servers.shop.pay()
+    steps.pay = servers.shop.pay()
 except Exception as error:
-    pay = None
-    print(f"step pay failed: {error}")
-    pay_error = str(error)
+    steps.pay = workflow.failed("pay", error)
     jump = "notify"
 if jump is None:
-    ship, label = parallel(
+    steps.ship, steps.label = parallel(
         lambda: servers.shop.ship(),
         lambda: servers.shop.label(),
     )
 
-    receipt = servers.shop.receipt()
+    steps.receipt = servers.shop.receipt()
 if jump == "notify":
     jump = None
 if jump is None:
-    notify = servers.mail.send(text=pay_error or 'paid')
+    steps.notify = servers.mail.send(text=steps.pay.error or 'paid')
 
-result = notify
+result = steps.notify.result
