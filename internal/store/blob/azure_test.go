@@ -33,6 +33,5 @@ func TestAzurite(t *testing.T) {
 			return a.URL(a.Container(t), address(a.Address))
 		},
 		Listed: 1100, // it is slow
-		Huge:   1 << 30,
 	})
 }

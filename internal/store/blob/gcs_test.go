@@ -17,7 +17,8 @@ func TestFakeGCS(t *testing.T) {
 			g.Bucket(t)
 			return g.URL("missing", g.Address)
 		},
-		Listed: 1100, // it is slow
-		Via:    func(t testing.TB, address func(string) string) string { return g.URL(g.Bucket(t), address(g.Address)) },
+		Listed:   1100, // it is slow
+		InMemory: true,
+		Via:      func(t testing.TB, address func(string) string) string { return g.URL(g.Bucket(t), address(g.Address)) },
 	})
 }
