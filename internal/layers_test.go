@@ -59,6 +59,8 @@ var reserved = []struct {
 		"PostgreSQL holds objects only; tables of a tenant are in SQLite"},
 	{"github.com/minio/minio-go", []string{"store/blob"},
 		"objects are created once, and the outcome of each create is known or said to be unknown"},
+	{"golang.org/x/oauth2/google", []string{"store/blob"},
+		"Google's credentials are used for objects only"},
 }
 
 func TestImports(t *testing.T) {

@@ -17,7 +17,7 @@ func TestDirectory(t *testing.T) {
 		URL:      url,
 		Missing:  func(t testing.TB) string { return url(t) + "/none" },
 		ReadOnly: readOnlyDirectory(),
-		Huge:     5 << 30,
+		Huge:     1 << 30,
 	})
 }
 

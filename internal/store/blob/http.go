@@ -36,14 +36,9 @@ func retry(ctx context.Context, try func() (again bool, err error)) error {
 	}
 }
 
-// isBusy reports whether a status says that a request was refused and may be sent again.
-func isBusy(status int) bool {
-	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
-}
-
 // isUnclear reports whether a status leaves open whether a request was carried out.
 func isUnclear(status int) bool {
-	return status == http.StatusRequestTimeout || status >= 500 && !isBusy(status) && status != http.StatusNotImplemented
+	return status == http.StatusRequestTimeout || status >= 500 && status != http.StatusNotImplemented
 }
 
 // header returns the value of the header Range for a range that is not the whole object. Of an empty range, one byte is

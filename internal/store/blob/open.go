@@ -22,6 +22,8 @@ type scheme struct {
 var drivers = []scheme{
 	{"file", []string{}, false, openDirectory},
 	{"s3", []string{"endpoint", "region", "path_style"}, false, openS3},
+	{"gs", []string{"endpoint"}, false, openGCS},
+	{"azblob", []string{"account", "endpoint"}, false, openAzure},
 	{"postgres", nil, true, openPostgres},
 	{"postgresql", nil, true, openPostgres},
 }
@@ -31,13 +33,18 @@ var drivers = []scheme{
 //
 //	file:///DIR
 //	s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&path_style=true
+//	gs://BUCKET/PREFIX?endpoint=URL
+//	azblob://CONTAINER/PREFIX?account=NAME&endpoint=URL
 //	postgres://USER:PASSWORD@HOST:PORT/DATABASE?table=NAME&prefix=PREFIX
 //
 // The prefix and all parameters are optional. Open creates the tables NAME and NAME_parts; without a name, they are
 // sandpiper_objects and sandpiper_objects_parts. Other parameters of postgres are those of its libraries, such as sslmode.
 //
 // Credentials come from the environment, as in the tools of each cloud: for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
-// the profile AWS_PROFILE of the usual files, or the role of the machine.
+// the profile AWS_PROFILE of the usual files, or the role of the machine; for Google
+// its application default credentials, such as the file GOOGLE_APPLICATION_CREDENTIALS, and STORAGE_EMULATOR_HOST; for
+// Azure AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, a client of Entra
+// ID with AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET or AZURE_FEDERATED_TOKEN_FILE, or the identity of the machine.
 //
 // Errors have the URL without user, password and parameters.
 func Open(ctx context.Context, rawURL string) (Bucket, error) {

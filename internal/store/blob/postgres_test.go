@@ -25,6 +25,5 @@ func TestPostgres(t *testing.T) {
 		Via: func(t testing.TB, address func(string) string) string {
 			return p.OwnerURL(p.Database(t), address(p.Address))
 		},
-		Huge: 1 << 30,
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -132,6 +133,9 @@ func (d *s3) putParts(ctx context.Context, key string, parts iter.Seq2[part, err
 	return err
 }
 
+// refusedForNow lists the errors of requests that S3 has not carried out. Another 503 can come from a proxy that does not know.
+var refusedForNow = []string{"ConditionalRequestConflict", "OperationAborted", "SlowDown"}
+
 // created returns the error of a request that creates an object, and whether it can be sent again.
 func (d *s3) created(ctx context.Context, key string, sent bool, err error) (again bool, _ error) {
 	if err == nil {
@@ -141,7 +145,7 @@ func (d *s3) created(ctx context.Context, key string, sent bool, err error) (aga
 	switch {
 	case r.Code == minio.PreconditionFailed || r.StatusCode == http.StatusPreconditionFailed:
 		return false, d.name.exists(key)
-	case r.Code == "ConditionalRequestConflict" || r.Code == "OperationAborted" || isBusy(r.StatusCode) || r.Code == "SlowDown":
+	case r.StatusCode == http.StatusTooManyRequests || slices.Contains(refusedForNow, r.Code):
 		return true, d.name.unavailable(ctx, creating(key), err)
 	case r.StatusCode >= 300 && !isUnclear(r.StatusCode):
 		return false, d.failed(ctx, creating(key), key, err)

@@ -31,7 +31,6 @@ func TestVersitygw(t *testing.T) {
 	longtest.SkipSlow(t)
 	s := servers.Versitygw(t)
 	setup := setupS3(s)
-	setup.Huge = 5 << 30
 	setup.Denied = func(t testing.TB) string {
 		bucket := s.Bucket(t)
 		s.SetWrongUser(t)
@@ -50,6 +49,7 @@ func TestMoto(t *testing.T) {
 	longtest.Skip(t) // it is slow
 	setup := setupS3(servers.Moto(t))
 	setup.Listed = 1100
+	setup.InMemory = true
 	blobtest.Run(t, setup)
 }
 

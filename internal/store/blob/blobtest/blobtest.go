@@ -32,8 +32,11 @@ type Setup struct {
 	Via func(t testing.TB, address func(server string) string) string
 	// Listed is the number of objects of the test of lists; 0 means 2,500 in slow tests, and 250 in others.
 	Listed int
-	// Huge is the size of the largest object of long tests; 0 means none.
+	// Huge is the size of the largest object of long tests; 0 means none. With HUGE_OBJECTS=1, it is 5 GiB for all stores that
+	// do not keep objects in memory, which takes minutes and up to 15 GB of disk.
 	Huge int64
+	// InMemory is set if the store keeps objects in memory.
+	InMemory bool
 	// KillSize is the size of the objects whose creator is killed; 0 means 300,000 bytes.
 	KillSize int
 }

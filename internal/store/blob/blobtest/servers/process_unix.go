@@ -25,8 +25,17 @@ func asOrdinaryUser(t testing.TB, cmd *exec.Cmd, dir string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
-// prepare gives a server a process group, with the processes that it starts.
-func prepare(cmd *exec.Cmd) {
+// watch runs a program until it ends or the standard input does, which happens when this process has died.
+const watch = `exec 3<&0; "$@" 3<&- & server=$!; { cat <&3 >/dev/null; kill -9 $server; } & wait $server`
+
+// prepare gives a server a process group, with the processes that it starts, and a shell that ends it with this process.
+func prepare(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if _, err := cmd.StdinPipe(); err != nil { // Wait closes it
+		t.Fatal(err)
+	}
+	cmd.Args = append([]string{"sh", "-c", watch, "sh", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}

@@ -7,6 +7,6 @@ import (
 
 func asOrdinaryUser(_ testing.TB, cmd *exec.Cmd, dir string) { cmd.Dir = dir }
 
-func prepare(*exec.Cmd) {}
+func prepare(testing.TB, *exec.Cmd) {}
 
 func stop(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

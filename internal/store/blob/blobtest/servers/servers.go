@@ -62,7 +62,8 @@ func start(t testing.TB, address string, cmd *exec.Cmd) {
 	t.Helper()
 	out := &output{}
 	cmd.Stdout, cmd.Stderr = out, out
-	prepare(cmd)
+	program := filepath.Base(cmd.Path)
+	prepare(t, cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func start(t testing.TB, address string, cmd *exec.Cmd) {
 		stop(cmd)
 		<-ended
 		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(cmd.Path), out)
+			t.Logf("%s said:\n%s", program, out)
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -86,11 +87,11 @@ func start(t testing.TB, address string, cmd *exec.Cmd) {
 		}
 		select {
 		case <-ended:
-			t.Fatalf("%s ended:\n%s", cmd, out)
+			t.Fatalf("%s ended:\n%s", program, out)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not listen:\n%s", cmd, out)
+			t.Fatalf("%s does not listen:\n%s", program, out)
 		}
 	}
 }
