@@ -146,7 +146,8 @@ func (a Approvals) answer(ctx context.Context, id string, answer approval.Answer
 func (a Approvals) use(ctx context.Context, f func(*home.Home) error) error {
 	c := a.client
 	if c.embedded == nil {
-		return errors.New("sandpiper: approvals: they need a client of Open; with a server, use its web page or the command sandpiper approvals")
+		return errors.New("sandpiper: approvals: they need a client of Open; with a server, use its web page or the command sandpiper " +
+			"approvals")
 	}
 	if c.isClosed() {
 		return ErrClosed

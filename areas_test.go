@@ -29,7 +29,8 @@ func TestAreas(t *testing.T) {
 	if text, err := c.Privacy().Restore(t.Context(), clean); err != nil || text != "Write to ada@example.com" {
 		t.Errorf("%q, %v", text, err)
 	}
-	r, err := c.Run(t.Context(), sandpiper.Request{Code: "write_file('people.txt', who)\nwho", Vars: map[string]any{"who": "bob@example.com"}})
+	r, err := c.Run(t.Context(), sandpiper.Request{Code: "write_file('people.txt', who)\nwho",
+		Vars: map[string]any{"who": "bob@example.com"}})
 	if got := result[string](t, r, err); !strings.HasPrefix(got, "[EMAIL_") {
 		t.Error(got)
 	}
@@ -132,7 +133,8 @@ func testCall(t *testing.T, c *sandpiper.Client) {
 	answer, err = c.Call(t.Context(), "execute_code", struct {
 		Code string `json:"code"`
 	}{"print('before')\n1 / 0"})
-	if e, ok := errors.AsType[*sandpiper.ExecutionError](err); !ok || e.Result.ErrorType != "ZeroDivisionError" || !strings.Contains(string(answer), "before") {
+	if e, ok := errors.AsType[*sandpiper.ExecutionError](err); !ok || e.Result.ErrorType != "ZeroDivisionError" ||
+		!strings.Contains(string(answer), "before") {
 		t.Errorf("%s, %v", answer, err)
 	}
 	_, err = c.Call(t.Context(), "get_state", map[string]any{"state_file": "none"})
@@ -144,7 +146,8 @@ func testCall(t *testing.T, c *sandpiper.Client) {
 }
 
 func testForms(t *testing.T, c *sandpiper.Client) {
-	form := `{"type": "object", "title": "Guest", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name"]}`
+	form := `{"type": "object", "title": "Guest", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ` +
+		`["name"]}`
 	if err := c.Files().Write(t.Context(), "form.json", []byte(form)); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +200,8 @@ func testSchedules(t *testing.T, c *sandpiper.Client) {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	all, err := schedules.List(ctx)
-	if err != nil || len(all) != 1 || all[0].Skill != "report" || all[0].Cron != wanted.Cron || all[0].TimeZone != "UTC" || all[0].OnOverlap != "queue" ||
+	if err != nil || len(all) != 1 || all[0].Skill != "report" || all[0].Cron != wanted.Cron || all[0].TimeZone != "UTC" ||
+		all[0].OnOverlap != "queue" ||
 		all[0].OnMissed != "skip" || !maps.Equal(all[0].Inputs, wanted.Inputs) {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -205,13 +209,15 @@ func testSchedules(t *testing.T, c *sandpiper.Client) {
 	if err != nil || often.Every != time.Second || often.Cron != "" {
 		t.Errorf("%+v, %v", often, err)
 	}
-	if answer, err := c.Call(ctx, "create_schedule", map[string]string{"name": "weekly", "skill": "report", "every": "1w"}); err != nil || !strings.Contains(string(answer), `"every 168h0m0s"`) {
+	if answer, err := c.Call(ctx, "create_schedule", map[string]string{"name": "weekly", "skill": "report", "every": "1w"}); err != nil ||
+		!strings.Contains(string(answer), `"every 168h0m0s"`) {
 		t.Errorf("%s, %v", answer, err)
 	}
 	if err := schedules.Delete(ctx, "weekly"); err != nil {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); often.LastExecution == "" && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); often.LastExecution == "" && time.Now().
+		Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if all, err = schedules.List(ctx); err != nil || len(all) != 2 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -233,7 +239,8 @@ func testState(t *testing.T, states sandpiper.States) {
 	if err := errors.Join(states.Save(t.Context(), "n", 1), states.Save(t.Context(), "n", []int{2})); err != nil {
 		t.Error(err)
 	}
-	if s, err := states.Get(t.Context(), "n"); err != nil || s.Name != "n" || string(s.Value) != "[2]" || s.Version != 2 || s.Updated.IsZero() {
+	if s, err := states.Get(t.Context(), "n"); err != nil || s.Name != "n" || string(s.Value) != "[2]" || s.Version != 2 ||
+		s.Updated.IsZero() {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := states.Save(t.Context(), "n", nil); err != nil {
@@ -261,7 +268,8 @@ func testWorkflows(t *testing.T, w sandpiper.Workflows) {
 		t.Fatal(err)
 	}
 	all, err := w.List(t.Context())
-	if err != nil || len(all) != 1 || all[0].Name != "greet" || all[0].Description != "Greets" || all[0].Origin != "saved" || all[0].Steps != 1 || all[0].Inputs == nil {
+	if err != nil || len(all) != 1 || all[0].Name != "greet" || all[0].Description != "Greets" || all[0].Origin != "saved" ||
+		all[0].Steps != 1 || all[0].Inputs == nil {
 		t.Errorf("%+v, %v", all, err)
 	}
 	r, err := w.Run(t.Context(), "greet", map[string]any{"who": "Ada"})
@@ -273,7 +281,8 @@ func testWorkflows(t *testing.T, w sandpiper.Workflows) {
 	_, err = w.Run(t.Context(), "none", nil)
 	wantError(t, err, `there is no workflow "none"`)
 	wantError(t, w.Save(t.Context(), strings.Replace(greet, "steps:", "stepz:", 1)), `no key "stepz"`)
-	if err := w.Save(t.Context(), strings.Replace(strings.Replace(greet, `"hello " + who`, "1 / 0", 1), "name: greet", "name: fail", 1)); err != nil {
+	if err := w.Save(t.Context(), strings.Replace(strings.Replace(greet, `"hello " + who`, "1 / 0", 1), "name: greet", "name: fail",
+		1)); err != nil {
 		t.Fatal(err)
 	}
 	r, err = w.Run(t.Context(), "fail", map[string]any{"who": "Ada"})
@@ -312,7 +321,8 @@ func TestCodeOfEmbeddingDocumentIsAnExample(t *testing.T) {
 func TestAnswersAreRestoredAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, sandpiper.Config{DataDir: dir})
-	id, err := c.Background().Dispatch(t.Context(), sandpiper.BackgroundRequest{Code: "print('to', who)\n{'mail': who}", Vars: map[string]any{"who": "ada@example.com"}})
+	id, err := c.Background().Dispatch(t.Context(), sandpiper.BackgroundRequest{Code: "print('to', who)\n{'mail': who}",
+		Vars: map[string]any{"who": "ada@example.com"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +334,8 @@ func TestAnswersAreRestoredAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = open(t, sandpiper.Config{DataDir: dir})
-	if text, err := c.Privacy().RestoreExecution(t.Context(), id); err != nil || !strings.Contains(text, "to ada@example.com") || !strings.Contains(text, `{"mail":"ada@example.com"}`) {
+	if text, err := c.Privacy().RestoreExecution(t.Context(), id); err != nil || !strings.Contains(text, "to ada@example.com") ||
+		!strings.Contains(text, `{"mail":"ada@example.com"}`) {
 		t.Errorf("%q, %v", text, err)
 	}
 	_, err = c.Privacy().RestoreExecution(t.Context(), other.ExecutionID)

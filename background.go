@@ -97,7 +97,8 @@ func (s *BackgroundStatus) outcome() *Result {
 	case s.Result != nil:
 		return s.Result
 	case len(s.Questions) > 0:
-		return &Result{ExecutionID: s.ExecutionID, ErrorType: "approval_required", Error: "the code waits for a person", Hint: s.Hint, Questions: s.Questions}
+		return &Result{ExecutionID: s.ExecutionID, ErrorType: "approval_required", Error: "the code waits for a person", Hint: s.Hint,
+			Questions: s.Questions}
 	}
 	return &Result{ExecutionID: s.ExecutionID, ErrorType: s.State, Error: "the execution was " + s.State, Hint: s.Hint}
 }

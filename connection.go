@@ -42,7 +42,8 @@ func (c *connection) isClosed() bool {
 	return c.closed.Load() || c.embedded != nil && c.embedded.owner.closed.Load()
 }
 
-func (c *connection) execute(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*Result, error) {
+func (c *connection) execute(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*Result,
+	error) {
 	r := &Result{}
 	images, err := c.callExecuting(ctx, tool, args, progress, r)
 	if err != nil {
@@ -54,7 +55,8 @@ func (c *connection) execute(ctx context.Context, tool string, args map[string]a
 
 // callExecuting calls a tool that runs code, and reads its answer into result, also that of code
 // that failed.
-func (c *connection) callExecuting(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string), result any) (images []Image, err error) {
+func (c *connection) callExecuting(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string),
+	result any) (images []Image, err error) {
 	answer, err := c.call(ctx, tool, args, progress)
 	if err != nil {
 		return nil, err
@@ -98,7 +100,8 @@ func (c *connection) do(ctx context.Context, tool string, args map[string]any, o
 	return nil
 }
 
-func (c *connection) call(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*mcp.CallToolResult, error) {
+func (c *connection) call(ctx context.Context, tool string, args map[string]any,
+	progress func(float64, float64, string)) (*mcp.CallToolResult, error) {
 	if c.isClosed() {
 		return nil, ErrClosed
 	}

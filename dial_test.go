@@ -100,13 +100,15 @@ func TestDial(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := sandpiper.Dial(t.Context(), url, "wrong"); err == nil || !strings.Contains(err.Error(), "Unauthorized") || strings.Contains(err.Error(), "wrong") {
+	if _, err := sandpiper.Dial(t.Context(), url, "wrong"); err == nil || !strings.Contains(err.Error(), "Unauthorized") ||
+		strings.Contains(err.Error(), "wrong") {
 		t.Errorf("a wrong token: %v", err)
 	}
 }
 
 func TestDialExplainsMissingServer(t *testing.T) {
-	if _, err := sandpiper.Dial(t.Context(), "http://127.0.0.1:1/mcp", secret); err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), secret) {
+	if _, err := sandpiper.Dial(t.Context(), "http://127.0.0.1:1/mcp", secret); err == nil || !strings.Contains(err.Error(),
+		"connection refused") || strings.Contains(err.Error(), secret) {
 		t.Error(err)
 	}
 }
@@ -114,7 +116,10 @@ func TestDialExplainsMissingServer(t *testing.T) {
 // A redirect must not take the token to another host.
 func TestDialSendsNoTokenToRedirects(t *testing.T) {
 	var sent []string
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent = append(sent, r.Header.Get("Authorization")) }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		sent = append(sent, r.Header.Get("Authorization"))
+	}))
 	defer other.Close()
 	first := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer first.Close()

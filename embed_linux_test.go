@@ -30,7 +30,8 @@ func TestProgramOfAnotherModule(t *testing.T) {
 	copyFile(t, "examples/embed/main.go", dir)
 	copyFile(t, "go.mod", dir) // its versions are in the cache; others would need a network
 	copyFile(t, "go.sum", dir)
-	for _, args := range []string{"mod edit -module=example.com/embed -require=github.com/sandpiper-mcp/sandpiper@v0.0.0 -replace=github.com/sandpiper-mcp/sandpiper=" + root, "build -o embed ."} {
+	for _, args := range []string{"mod edit -module=example.com/embed -require=github.com/sandpiper-mcp/sandpiper@v0.0.0 " +
+		"-replace=github.com/sandpiper-mcp/sandpiper=" + root, "build -o embed ."} {
 		cmd := exec.CommandContext(t.Context(), "go", strings.Fields(args)...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOWORK=off", "CGO_ENABLED=0")

@@ -65,7 +65,8 @@ type Image struct {
 // Decode unmarshals Value.
 func (r *Result) Decode(v any) error {
 	if r.Preview {
-		return fmt.Errorf("sandpiper: the result is too large for an answer, and Value describes it: return less, or write it to a file and read that")
+		return fmt.Errorf("sandpiper: the result is too large for an answer, and Value describes it: return less, or write it to a file " +
+			"and read that")
 	}
 	if err := json.Unmarshal(r.Value, v); err != nil {
 		return fmt.Errorf("sandpiper: decode the result: %w", err)

@@ -142,7 +142,8 @@ func (c Config) extension() func(*config.Config) error {
 		}
 		check := &to.Guardrails.Check
 		if to.Guardrails.Off && len(hooks)+len(checks) > 0 {
-			return errors.New("the configuration has guardrails.enabled: false, which would disable Config.Guardrails and Config.Hooks; remove one")
+			return errors.New("the configuration has guardrails.enabled: false, which would disable Config.Guardrails and Config.Hooks; " +
+				"remove one")
 		}
 		if check.SkipInput && len(checks) > 0 {
 			return errors.New("the configuration has guardrails.security_checks: false, which would disable Config.Guardrails; remove one")
@@ -267,7 +268,8 @@ func (g generator) Generate(ctx context.Context, r task.Request) (answer task.An
 		request.FailedCode, request.FailedError = r.Failed.Code, r.Failed.Error
 	}
 	p, err := g.Generator.Generate(ctx, request)
-	answer = task.Answer{Code: p.Code, Search: p.Search, Usage: task.Usage{Model: p.Model, InputTokens: p.InputTokens, OutputTokens: p.OutputTokens, Cost: p.Cost}}
+	answer = task.Answer{Code: p.Code, Search: p.Search, Usage: task.Usage{Model: p.Model, InputTokens: p.InputTokens,
+		OutputTokens: p.OutputTokens, Cost: p.Cost}}
 	if p.Model != "" {
 		answer.Usage.Requests = 1
 	}
@@ -325,7 +327,8 @@ func recovering(name string, log *slog.Logger) mcp.Middleware {
 		return func(ctx context.Context, method string, r mcp.Request) (result mcp.Result, err error) {
 			defer func() {
 				if p := recover(); p != nil {
-					log.Error("a server in this process panicked", "server", name, "method", method, "error", p, "stack", string(debug.Stack()))
+					log.Error("a server in this process panicked", "server", name, "method", method, "error", p, "stack",
+						string(debug.Stack()))
 					result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "it panicked; the log says where"}
 				}
 			}()

@@ -64,9 +64,10 @@ func spaced(b *testing.B, c *sandpiper.Client, r sandpiper.Request) {
 func manyTools(n int) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "many", Version: "1"}, nil)
 	for i := range n {
-		mcp.AddTool(s, &mcp.Tool{Name: fmt.Sprintf("tool_%d", i), Description: "Add two numbers."}, func(_ context.Context, _ *mcp.CallToolRequest, p pair) (*mcp.CallToolResult, sum, error) {
-			return nil, sum{p.A + p.B}, nil
-		})
+		mcp.AddTool(s, &mcp.Tool{Name: fmt.Sprintf("tool_%d", i), Description: "Add two numbers."},
+			func(_ context.Context, _ *mcp.CallToolRequest, p pair) (*mcp.CallToolResult, sum, error) {
+				return nil, sum{p.A + p.B}, nil
+			})
 	}
 	return s
 }

@@ -84,7 +84,8 @@ func (t Tools) Search(ctx context.Context, query string, most int) ([]Tool, erro
 		all[i] = f.tool()
 	}
 	if len(answer.Starting) > 0 {
-		return all, fmt.Errorf("sandpiper: search for tools: those of %s are missing: still starting; search again later", strings.Join(answer.Starting, ", "))
+		return all, fmt.Errorf("sandpiper: search for tools: those of %s are missing: still starting; search again later",
+			strings.Join(answer.Starting, ", "))
 	}
 	return all, nil
 }
@@ -194,7 +195,8 @@ func (f Files) Read(ctx context.Context, path string) ([]byte, error) {
 			AsItIs            string `json:"as_it_is"`
 			Neutralized       int
 		}
-		if err := f.client.do(ctx, "read_workspace_file", map[string]any{"filename": path, "offset": offset, "limit": maxPage}, &page); err != nil {
+		if err := f.client.do(ctx, "read_workspace_file", map[string]any{"filename": path, "offset": offset, "limit": maxPage},
+			&page); err != nil {
 			return nil, err
 		}
 		part, err := []byte(page.Content), error(nil)

@@ -150,7 +150,8 @@ func features() []daemon.Feature { return feature.OfDaemon(all.Features()) }
 func (c Config) loader() func() (*config.Config, error) {
 	extend := c.extension()
 	return func() (*config.Config, error) {
-		src := config.Sources{Features: daemon.Sections(features()), File: c.File, Text: c.YAML, Flags: map[string]string{"profile": "full"}}
+		src := config.Sources{Features: daemon.Sections(features()), File: c.File, Text: c.YAML,
+			Flags: map[string]string{"profile": "full"}}
 		if c.File != "" && c.YAML != "" {
 			return nil, errors.New("Config has File and YAML; remove one")
 		}
@@ -162,7 +163,8 @@ func (c Config) loader() func() (*config.Config, error) {
 			return nil, err
 		}
 		if len(loaded.Untrusted) > 0 {
-			loaded.Warnings = append(loaded.Warnings, "not read, because it is not trusted: "+strings.Join(loaded.Untrusted, ", ")+" in the working directory; sandpiper trust shows its effects")
+			loaded.Warnings = append(loaded.Warnings, "not read, because it is not trusted: "+strings.Join(loaded.Untrusted,
+				", ")+" in the working directory; sandpiper trust shows its effects")
 		}
 		return loaded, extend(loaded)
 	}

@@ -60,7 +60,8 @@ func TestExamples(t *testing.T) {
 	}
 	t.Run("orders", func(t *testing.T) { // the first command of the project's README
 		t.Parallel()
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$EXAMPLES_BIN/sandpiper" exec --file orders/large_dataset.json orders/summary.py`)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$EXAMPLES_BIN/sandpiper" exec --file orders/large_dataset.json `+
+			`orders/summary.py`)
 		cmd.Env = append(slices.Clip(env), "XDG_DATA_HOME="+t.TempDir())
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "10,000 orders read, 3,510 of them active\n") {
 			t.Errorf("%v\n%s", err, out)
@@ -72,7 +73,8 @@ func TestExamples(t *testing.T) {
 func build(t *testing.T, packages []string) []string {
 	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
-	if out, err := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", bin}, packages)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", bin}, packages)...).
+		CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	env := append(os.Environ(), "EXAMPLES_BIN="+bin, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config")
@@ -107,7 +109,8 @@ func check(t *testing.T, dir string, run, env []string) {
 		form = strings.TrimSpace(form)
 		want[form], header[form] = m[3], strings.TrimSuffix(m[0], m[3]+"```")
 	}
-	if forms := slices.Sorted(maps.Keys(want)); !slices.Equal(forms, []string{"", "go"}) && !slices.Equal(forms, []string{"", "go", "python"}) {
+	if forms := slices.Sorted(maps.Keys(want)); !slices.Equal(forms, []string{"", "go"}) && !slices.Equal(forms,
+		[]string{"", "go", "python"}) {
 		t.Fatalf("%s has sessions of the forms %q", readme, forms)
 	}
 	for _, form := range run {

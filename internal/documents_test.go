@@ -21,7 +21,8 @@ var (
 // Every link and every file of the repository that a document names exists.
 func TestDocumentsNameExistingFiles(t *testing.T) {
 	var documents []string
-	for _, pattern := range []string{"../*.md", "../changelog/*/*.md", "../docs/*.md", "../examples/*.md", "../examples/*/*.md", "../clients/*/*.md"} {
+	for _, pattern := range []string{"../*.md", "../changelog/*/*.md", "../docs/*.md", "../examples/*.md", "../examples/*/*.md",
+		"../clients/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

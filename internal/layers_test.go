@@ -44,7 +44,8 @@ var reserved = []struct {
 	reason  string
 }{
 	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver/wire", "upstream/mcp", "sandpiper", "examples", "feature/bench"},
-		"the next revision of the protocol or the SDK changes two packages; programs that embed Sandpiper write servers with it, and example servers and that of sandpiper bench are servers of their own"},
+		"the next revision of the protocol or the SDK changes two packages; programs that embed Sandpiper write servers with it, and " +
+			"example servers and that of sandpiper bench are servers of their own"},
 	{"github.com/spf13/cobra", []string{"cli", "cmd/sandpiper", "feature"},
 		"flags are one source of configuration; packages take a Config"},
 	{"github.com/kluctl/go-embed-python", []string{"sandbox/python"},

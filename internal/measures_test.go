@@ -74,7 +74,8 @@ func packageDirs(t *testing.T, root string) (dirs []string) {
 		if err != nil || !e.IsDir() {
 			return err
 		}
-		if base := e.Name(); base == "testdata" || base == "dist" || base == "node_modules" || name != root && strings.HasPrefix(base, ".") {
+		if base := e.Name(); base == "testdata" || base == "dist" || base == "node_modules" || name != root && strings.HasPrefix(base,
+			".") {
 			return filepath.SkipDir
 		}
 		if len(sources(name)) > 0 {
@@ -387,13 +388,15 @@ func countWords(t *testing.T, dir string) (n int) {
 func TestMeasures(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.go":         "package p\n\n// A is below.\ntype A struct{ B }\n\nfunc (a *A) One() { b(a) }\nfunc (A) Two()    {}\n",
-		"b.go":         "package p\n\nimport \"fmt\"\n\ntype B struct{}\n\nfunc (B) Three() { fmt.Println(c) }\nfunc b(a *A)     { a.Two() }\n",
+		"a.go": "package p\n\n// A is below.\ntype A struct{ B }\n\nfunc (a *A) One() { b(a) }\nfunc (A) Two()    {}\n",
+		"b.go": "package p\n\nimport \"fmt\"\n\ntype B struct{}\n\nfunc (B) Three() { fmt.Println(c) }\nfunc b(a *A)     { " +
+			"a.Two() }\n",
 		"c.go":         "package p\n\n/* two\nlines */\nvar c = `\n`\n",
 		"d_linux.go":   "package p\n\nfunc (*G[T]) Four() {}\n\ntype G[T any] struct{}\n",
 		"d_windows.go": "package p\n\nfunc (*G[T]) Four() {}\n\ntype G[T any] struct{}\n\nvar _ = c\n",
-		"e.go":         "package p\n\nfunc (A) Long() {" + strings.Repeat("\n", maxFunction) + "}\n" + strings.Repeat("\n", maxFile) + "// " + strings.Repeat("é", maxColumns-2),
-		"a_test.go":    "package p\n\nfunc (A) Five() {}\n",
+		"e.go": "package p\n\nfunc (A) Long() {" + strings.Repeat("\n", maxFunction) + "}\n" + strings.Repeat("\n",
+			maxFile) + "// " + strings.Repeat("é", maxColumns-2),
+		"a_test.go": "package p\n\nfunc (A) Five() {}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -407,7 +410,8 @@ func TestMeasures(t *testing.T) {
 		t.Errorf("%d lines, want 22", p.lines)
 	}
 	at := filepath.ToSlash(dir)
-	if got, want := p.long(), map[string]int{"file " + at + "/e.go": 464, "function " + at + ".A.Long": 61}; !maps.Equal(got, want) || p.wide != 1 {
+	if got, want := p.long(), map[string]int{"file " + at + "/e.go": 464, "function " + at + ".A.Long": 61}; !maps.Equal(got, want) ||
+		p.wide != 1 {
 		t.Errorf("long %v, want %v; %d wide lines, want 1", got, want, p.wide)
 	}
 	refs := references(p)

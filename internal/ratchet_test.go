@@ -77,7 +77,8 @@ func exceeded(before map[string]recorded, now map[string]int) (problems []string
 		case listed && isHard(key):
 			problems = append(problems, fmt.Sprintf("%s is %d, recorded as %d: it may only fall", key, now[key], r.number))
 		case listed:
-			problems = append(problems, fmt.Sprintf("%s is %d, recorded as %d: make it smaller, or raise the number in %s and write the reason beside it", key, now[key], r.number, ratchetFile))
+			problems = append(problems, fmt.Sprintf("%s is %d, recorded as %d: make it smaller, or raise the number in %s and write the "+
+				"reason beside it", key, now[key], r.number, ratchetFile))
 		case isHard(key):
 			problems = append(problems, fmt.Sprintf("%s is %d: %s", key, now[key], hard[kind(key)]))
 		default:
@@ -160,7 +161,8 @@ func TestRatchetRules(t *testing.T) {
 	if problems := exceeded(before, equal); problems != nil {
 		t.Errorf("equal values: %q", problems)
 	}
-	for key, n := range map[string]int{"methods a.T": 31, "back a": 10, "lines all": 101, "count keys": 6, "methods b.T": 21, "back b": 4, "lines internal/b": 1} {
+	for key, n := range map[string]int{"methods a.T": 31, "back a": 10, "lines all": 101, "count keys": 6, "methods b.T": 21, "back b": 4,
+		"lines internal/b": 1} {
 		now := maps.Clone(equal)
 		now[key] = n
 		problems := exceeded(before, now)
@@ -185,7 +187,8 @@ func TestRatchetRules(t *testing.T) {
 	if problems := risen(before, moved); len(problems) != 1 {
 		t.Errorf("a moved package with another method: %q", problems)
 	}
-	measured := map[string]recorded{"methods a.T": {30, ""}, "back a": {9, ""}, "lines all": {100, "tables"}, "count keys": {5, ""}, "file a/b.go": {500, ""}}
+	measured := map[string]recorded{"methods a.T": {30, ""}, "back a": {9, ""}, "lines all": {100, "tables"}, "count keys": {5, ""},
+		"file a/b.go": {500, ""}}
 	if problems := risen(before, measured); problems != nil {
 		t.Errorf("files are measured as well: %q", problems)
 	}

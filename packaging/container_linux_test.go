@@ -94,11 +94,13 @@ func (i image) container(t *testing.T, unconfined bool, args ...string) *exec.Cm
 		}
 	}
 	none, tmpfs := []string{}, func(at, options string) object {
-		return object{"destination": at, "type": "tmpfs", "source": "tmpfs", "options": append([]string{"nosuid"}, strings.Split(options, ",")...)}
+		return object{"destination": at, "type": "tmpfs", "source": "tmpfs",
+			"options": append([]string{"nosuid"}, strings.Split(options, ",")...)}
 	}
 	linux := object{
-		"namespaces":    []object{{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}}, // the network of the test
-		"maskedPaths":   []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/scsi", "/sys/firmware"},
+		"namespaces": []object{{"type": "pid"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}}, // the network of the test
+		"maskedPaths": []string{"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/scsi",
+			"/sys/firmware"},
 		"readonlyPaths": []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 	}
 	if seccomp != nil {
@@ -108,7 +110,8 @@ func (i image) container(t *testing.T, unconfined bool, args ...string) *exec.Cm
 		"ociVersion": "1.0.0", "hostname": "sandpiper", "root": object{"path": i.root, "readonly": true}, "linux": linux,
 		"process": object{
 			"args": args, "cwd": "/", "user": object{"uid": 65532, "gid": 65532}, "noNewPrivileges": true,
-			"env":          []string{"PATH=/usr/local/bin", "HOME=/data", "XDG_DATA_HOME=/data", "XDG_CACHE_HOME=/data/cache", "SANDPIPER_HTTP_TOKEN=" + token},
+			"env": []string{"PATH=/usr/local/bin", "HOME=/data", "XDG_DATA_HOME=/data", "XDG_CACHE_HOME=/data/cache",
+				"SANDPIPER_HTTP_TOKEN=" + token},
 			"capabilities": object{"bounding": none, "effective": none, "permitted": none},
 		},
 		"mounts": []object{
@@ -137,7 +140,8 @@ func (i image) container(t *testing.T, unconfined bool, args ...string) *exec.Cm
 // start on a host that has both versions.
 func crun(ctx context.Context, args ...string) *exec.Cmd {
 	const script = `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec crun --cgroup-manager=disabled "$@"`
-	return exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--propagation", "slave", "sh", "-c", script, "crun"}, args...)...)
+	return exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--propagation", "slave", "sh", "-c", script, "crun"},
+		args...)...)
 }
 
 func output(t *testing.T, cmd *exec.Cmd) string {

@@ -96,7 +96,8 @@ func TestServiceAllowsTheCallsOfTheProfile(t *testing.T) {
 
 func TestServiceExposure(t *testing.T) {
 	need(t, "REQUIRE_SYSTEMD", "systemd-analyze")
-	out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=27", "--no-pager", "sandpiper.service").CombinedOutput()
+	out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=27", "--no-pager", "sandpiper.service").
+		CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -134,7 +135,8 @@ func (m machine) result(name string) string {
 // boot starts systemd as process 1 with the host's /usr, read-only, and waits until check.sh has run.
 func (m machine) boot(files map[string]string) {
 	m.t.Helper()
-	args := []string{"--quiet", "--directory=/", "--volatile=yes", "--boot", "--register=no", "--keep-unit", "--machine=" + filepath.Base(m.dir),
+	args := []string{"--quiet", "--directory=/", "--volatile=yes", "--boot", "--register=no", "--keep-unit",
+		"--machine=" + filepath.Base(m.dir),
 		"--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", // not in the list of this nspawn
 		"--bind=" + filepath.Join(m.dir, "results") + ":/results"}
 	for at, from := range files {
@@ -160,7 +162,8 @@ func TestService(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(m.dir) })
 	unit := strings.Replace(readUnit(t), "WatchdogSec=30", "WatchdogSec=1", 1)
-	doctor := regexp.MustCompile(`(?m)^ExecStart=.*$`).ReplaceAllString(unit, "ExecStart=/usr/local/bin/sandpiper doctor --json\nStandardOutput=file:/results/doctor")
+	doctor := regexp.MustCompile(`(?m)^ExecStart=.*$`).ReplaceAllString(unit,
+		"ExecStart=/usr/local/bin/sandpiper doctor --json\nStandardOutput=file:/results/doctor")
 	doctor = regexp.MustCompile(`(?m)^(Type=notify|Restart=.*|WatchdogSec=.*)$`).ReplaceAllString(doctor, "")
 	check, err := os.ReadFile("testdata/check.sh")
 	if err != nil {
@@ -171,9 +174,11 @@ func TestService(t *testing.T) {
 		"/etc/sandpiper/sandpiper.yaml":         m.write("sandpiper.yaml", "http: {sse: false}\n"),
 		"/etc/sysusers.d/sandpiper.conf":        m.write("sysusers", "u sandpiper - Sandpiper /var/lib/sandpiper\n"),
 		"/etc/systemd/system/sandpiper.service": m.write("service", unit),
-		"/etc/systemd/system/doctor.service":    m.write("doctor.service", strings.Replace(doctor, "[Service]\n", "[Service]\nType=oneshot\n", 1)),
+		"/etc/systemd/system/doctor.service": m.write("doctor.service",
+			strings.Replace(doctor, "[Service]\n", "[Service]\nType=oneshot\n", 1)),
 		"/etc/systemd/system/check.service": m.write("check.service",
-			"[Unit]\nAfter=basic.target\n[Service]\nType=oneshot\nExecStart=/bin/sh /check.sh\nExecStopPost=/bin/systemctl poweroff --no-block\n"),
+			"[Unit]\nAfter=basic.target\n[Service]\nType=oneshot\nExecStart=/bin/sh /check.sh\nExecStopPost=/bin/systemctl poweroff "+
+				"--no-block\n"),
 		"/check.sh": m.write("check.sh", string(check)),
 	})
 	for name, want := range map[string]string{

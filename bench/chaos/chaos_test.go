@@ -32,7 +32,8 @@ func newRun(t *testing.T, faults string) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Binary: binary, Daemons: 2, Patience: 10 * time.Second, Upstream: func(file string) []string { return []string{os.Args[0], "upstream", faults, file} }}
+	cfg := Config{Binary: binary, Daemons: 2, Patience: 10 * time.Second,
+		Upstream: func(file string) []string { return []string{os.Args[0], "upstream", faults, file} }}
 	c := newChaos(cfg, t.TempDir())
 	if err := c.rig("ready").Ready(t.Context()); fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
 		t.Skip(err)

@@ -125,7 +125,8 @@ var everySecond = rig.Args{"schedules": []rig.Args{{"name": "pay", "every": "1s"
 
 func saveSkill(ctx context.Context, r *round) error {
 	c := r.rig.Command(ctx, "skills", "save", "pay", "-")
-	c.Stdin = strings.NewReader("import random\nfrom servers import ledger\n\ndef pay():\n    id = str(random.random())\n    return [ledger.add(id=id, seen=ledger.look(id=id))]\n")
+	c.Stdin = strings.NewReader("import random\nfrom servers import ledger\n\ndef pay():\n    id = str(random.random())\n    return " +
+		"[ledger.add(id=id, seen=ledger.look(id=id))]\n")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

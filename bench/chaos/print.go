@@ -10,7 +10,8 @@ import (
 // columns of the table: daemons killed before the first write, during a call, after its effect, between
 // two writes and after the end of the work; calls that a person decided about, work that began again
 // since none of it was on record, approvals of calls that had been approved and not sent since; problems.
-var columns = strings.Fields("rounds kills before call effect between ended unknown again reapproved lost doubled stuck reported failed left")
+var columns = strings.Fields("rounds kills before call effect between ended unknown again reapproved lost doubled stuck reported " +
+	"failed left")
 
 // Result of a run.
 type Result struct {

@@ -111,7 +111,8 @@ func checkStored(ctx context.Context, r *round, c *rig.Client) error {
 			version = sessionSteps(ctx, r)
 		}
 		for _, v := range []int{s.acknowledged, s.begun} {
-			if sum := sha256.Sum256([]byte(content(place, v))); found[place] == fmt.Sprintf("%x", sum) || v+len(found[place]) == 0 && place != "session" {
+			if sum := sha256.Sum256([]byte(content(place, v))); found[place] == fmt.Sprintf("%x", sum) ||
+				v+len(found[place]) == 0 && place != "session" {
 				version = v
 			}
 		}

@@ -49,9 +49,10 @@ func Upstream(ctx context.Context, file, faults string) error {
 		return text(a.ID), nil, nil
 	})
 	read := &mcp.ToolAnnotations{ReadOnlyHint: true}
-	mcp.AddTool(s, &mcp.Tool{Name: "look", Annotations: read}, func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
-		return text(fmt.Sprint("at ", time.Now().UnixNano())), nil, nil
-	})
+	mcp.AddTool(s, &mcp.Tool{Name: "look", Annotations: read},
+		func(context.Context, *mcp.CallToolRequest, args) (*mcp.CallToolResult, any, error) {
+			return text(fmt.Sprint("at ", time.Now().UnixNano())), nil, nil
+		})
 	return s.Run(ctx, &mcp.StdioTransport{})
 }
 

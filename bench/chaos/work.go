@@ -209,7 +209,8 @@ func driveTask(ctx context.Context, r *round, d *rig.Daemon) error {
 	if r.ended || r.id != "" && !r.background {
 		return foreground(ctx, r, d.Client, "", nil) // it was killed before it became a task
 	}
-	c := d.ConnectModern(rig.Args{"elicitation": rig.Args{"form": rig.Args{}}, "extensions": rig.Args{"io.modelcontextprotocol/tasks": rig.Args{}}})
+	c := d.ConnectModern(rig.Args{"elicitation": rig.Args{"form": rig.Args{}},
+		"extensions": rig.Args{"io.modelcontextprotocol/tasks": rig.Args{}}})
 	defer c.Close()
 	var t protocolTask
 	if r.id == "" {

@@ -54,7 +54,8 @@ func testAnswers(t *testing.T, r *rig.Rig) {
 				t.Fatal(err)
 			}
 			for _, c := range []*rig.Client{d.Client, other} {
-				if x, err := c.Execute(t.Context(), "print('printed')\nn * 2", rig.Args{"context_vars": rig.Args{"n": 21}}); err != nil || string(x.Result) != "42" || x.Output[0] != "printed" {
+				if x, err := c.Execute(t.Context(), "print('printed')\nn * 2", rig.Args{"context_vars": rig.Args{"n": 21}}); err != nil ||
+					string(x.Result) != "42" || x.Output[0] != "printed" {
 					t.Errorf("Execute returned %+v, %v", x, err)
 				}
 			}

@@ -207,12 +207,14 @@ func runOutput(ctx context.Context, c *Caller, token string, _ int64) error {
 		return fmt.Errorf("a megabyte of output returned %d items and file %v", len(x.Output), x.File)
 	}
 	vars["path"] = x.File.Path
-	x, err = c.Execute(ctx, "lines = open(path).readlines()\nimport os; os.remove(path)\nresult = [len(lines), sum(token in l for l in lines)]", rig.Args{"context_vars": vars})
+	x, err = c.Execute(ctx, "lines = open(path).readlines()\nimport os; os.remove(path)\nresult = [len(lines), sum(token in l for l in "+
+		"lines)]", rig.Args{"context_vars": vars})
 	return expect(x, err, []int{10_000, 10_000})
 }
 
 func runMemory(ctx context.Context, c *Caller, token string, _ int64) error {
-	x, err := c.Execute(ctx, "print(token)\nx = [bytes(1 << 20) for _ in range(1000)]", rig.Args{"memory_mb": 100, "context_vars": rig.Args{"token": token}})
+	x, err := c.Execute(ctx, "print(token)\nx = [bytes(1 << 20) for _ in range(1000)]",
+		rig.Args{"memory_mb": 100, "context_vars": rig.Args{"token": token}})
 	return expectError(x, err, "MemoryError", token)
 }
 

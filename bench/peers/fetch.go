@@ -91,7 +91,8 @@ func (p packages) npm(ctx context.Context) error {
 		if _, err := exec.LookPath("npm"); err != nil {
 			return errors.New("npm is not installed")
 		}
-		_, err := output(exec.CommandContext(ctx, "npm", append([]string{"install", "--prefix", p.cache, "--no-save", "--ignore-scripts", "--no-audit",
+		_, err := output(exec.CommandContext(ctx, "npm", append([]string{"install", "--prefix", p.cache, "--no-save", "--ignore-scripts",
+			"--no-audit",
 			"--no-fund", "--loglevel=error"}, list...)...))
 		return err
 	})
@@ -119,7 +120,8 @@ func (p packages) pip(ctx context.Context) (string, error) {
 		if _, err := output(exec.CommandContext(ctx, "python3", "-m", "venv", filepath.Join(p.cache, "venv"))); err != nil {
 			return err
 		}
-		_, err := output(exec.CommandContext(ctx, python, append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check"}, list...)...))
+		_, err := output(exec.CommandContext(ctx, python, append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check"},
+			list...)...))
 		return err
 	})
 }

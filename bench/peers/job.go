@@ -83,7 +83,8 @@ func (h *environment) jobServers(ctx context.Context) (map[string]map[string]any
 	program := func(name string, args ...string) map[string]any {
 		return map[string]any{"command": filepath.Join(h.dir, name), "args": append([]string{}, args...)}
 	}
-	servers := map[string]map[string]any{"calculator": program("calculator"), "weather": program("weather"), "db": program("database", filepath.Join(h.dir, "orders.db"))}
+	servers := map[string]map[string]any{"calculator": program("calculator"), "weather": program("weather"),
+		"db": program("database", filepath.Join(h.dir, "orders.db"))}
 	setup, err := h.withServers(ctx, servers, "setup", "exec", filepath.Join(root, "examples/03_data_filtering/setup.py"))
 	if err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func (h *environment) jobServers(ctx context.Context) (map[string]map[string]any
 // withServers returns a command of Sandpiper with these servers and data of its own.
 func (h *environment) withServers(ctx context.Context, servers map[string]map[string]any, data string, args ...string) (*exec.Cmd, error) {
 	dir := filepath.Join(h.dir, "job-"+data)
-	config, err := rig.WriteConfig(dir, rig.Args{"servers": servers, "policy": rig.Args{"rules": []rig.Args{{"tool": "db.execute", "decision": "allow"}}}})
+	config, err := rig.WriteConfig(dir, rig.Args{"servers": servers,
+		"policy": rig.Args{"rules": []rig.Args{{"tool": "db.execute", "decision": "allow"}}}})
 	if err != nil {
 		return nil, err
 	}
@@ -134,16 +136,18 @@ func (h *environment) jobSides(ctx context.Context) (all []jobSide, skipped, err
 	if skipped != nil || err != nil {
 		return all, skipped, err
 	}
-	return append(all, jobSide{"fastmcp " + fastmcpVersion + ", CodeMode", exec.CommandContext(ctx, python, writeDriver(h.dir, "codemode.py"), string(config)), []*mcp.CallToolParams{
-		{Name: "search", Arguments: map[string]any{"query": jobQuery}},
-		{Name: "get_schema", Arguments: map[string]any{"tools": []string{"db_query"}}},
-		{Name: "execute", Arguments: map[string]any{"code": filterCodeMode}},
-	}}), nil, nil
+	return append(all, jobSide{"fastmcp " + fastmcpVersion + ", CodeMode",
+		exec.CommandContext(ctx, python, writeDriver(h.dir, "codemode.py"), string(config)), []*mcp.CallToolParams{
+			{Name: "search", Arguments: map[string]any{"query": jobQuery}},
+			{Name: "get_schema", Arguments: map[string]any{"tools": []string{"db_query"}}},
+			{Name: "execute", Arguments: map[string]any{"code": filterCodeMode}},
+		}}), nil, nil
 }
 
 // measure returns the tokens of the list of tools and of each call.
 func (s jobSide) measure(ctx context.Context) (counts []int, err error) {
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "job-tokens", Version: "1"}, nil).Connect(ctx, &mcp.CommandTransport{Command: s.command}, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "job-tokens", Version: "1"}, nil).
+		Connect(ctx, &mcp.CommandTransport{Command: s.command}, nil)
 	if err != nil {
 		return nil, err
 	}

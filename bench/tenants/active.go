@@ -112,7 +112,8 @@ func (r *ActiveResult) Slowdown() float64 {
 func (r *ActiveResult) Errors() (all []string) {
 	for _, p := range r.Phases {
 		if p.Failures > 0 || len(p.Times) == 0 {
-			all = append(all, fmt.Sprintf("%d tenants: %d errors and wrong results of %d: %.300s", p.Tenants, p.Failures, p.Failures+len(p.Times), p.Examples))
+			all = append(all, fmt.Sprintf("%d tenants: %d errors and wrong results of %d: %.300s", p.Tenants, p.Failures,
+				p.Failures+len(p.Times), p.Examples))
 		}
 	}
 	return all
@@ -121,7 +122,8 @@ func (r *ActiveResult) Errors() (all []string) {
 // Exceeded returns the bounds that were exceeded.
 func (r *ActiveResult) Exceeded() (all []string) {
 	if s := r.Slowdown(); s > maxActiveSlowdown {
-		all = append(all, fmt.Sprintf("the median with %d tenants is %.1f times that with %d, at most %.1f is allowed", r.Counts[len(r.Counts)-1], s, r.Counts[0], maxActiveSlowdown))
+		all = append(all, fmt.Sprintf("the median with %d tenants is %.1f times that with %d, at most %.1f is allowed",
+			r.Counts[len(r.Counts)-1], s, r.Counts[0], maxActiveSlowdown))
 	}
 	return all
 }
@@ -133,8 +135,10 @@ func (r *ActiveResult) Print(w io.Writer) {
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 	for _, p := range r.Phases {
 		last := p.Samples[len(p.Samples)-1]
-		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprintf("%.0f", p.Rate()), ms(percentile(p.Times, 50)), ms(percentile(p.Times, 99)),
-			ms((p.Daemon + p.Children) / time.Duration(max(1, len(p.Times)))), fmt.Sprintf("%d MB", last.Daemon/mb), fmt.Sprintf("%d MB", last.All/mb)})
+		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprintf("%.0f", p.Rate()), ms(percentile(p.Times, 50)),
+			ms(percentile(p.Times, 99)),
+			ms((p.Daemon + p.Children) / time.Duration(max(1, len(p.Times)))), fmt.Sprintf("%d MB", last.Daemon/mb), fmt.Sprintf("%d MB",
+				last.All/mb)})
 	}
 	report.PrintTable(w, rows)
 	fmt.Fprintf(w, "\nmedian with %d tenants, relative to %d: %.1f\n", r.Counts[len(r.Counts)-1], r.Counts[0], r.Slowdown())

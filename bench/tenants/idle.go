@@ -167,10 +167,12 @@ func (r *IdleResult) Errors() []string { return nil }
 // Exceeded returns the bounds that were exceeded.
 func (r *IdleResult) Exceeded() (all []string) {
 	if s := slices.Max(r.Many.Starts); s > maxStart {
-		all = append(all, fmt.Sprintf("a start with %d tenants took %v, at most %v is allowed", r.Many.Tenants, s.Round(time.Millisecond), maxStart))
+		all = append(all, fmt.Sprintf("a start with %d tenants took %v, at most %v is allowed", r.Many.Tenants, s.Round(time.Millisecond),
+			maxStart))
 	}
 	if float64(r.Many.Memory) > float64(r.Few.Memory)*(1+maxIdleGrowth) {
-		all = append(all, fmt.Sprintf("with %d tenants the daemon has %d MB, and with %d tenants %d MB", r.Many.Tenants, r.Many.Memory/mb, r.Few.Tenants, r.Few.Memory/mb))
+		all = append(all, fmt.Sprintf("with %d tenants the daemon has %d MB, and with %d tenants %d MB", r.Many.Tenants, r.Many.Memory/mb,
+			r.Few.Tenants, r.Few.Memory/mb))
 	}
 	return all
 }
@@ -180,7 +182,8 @@ func (r *IdleResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", report.ThisMachine())
 	rows := [][]string{{"tenants", "active", "start, p50", "start, max", "own memory of the daemon"}}
 	for _, p := range []IdlePhase{r.Few, r.Many} {
-		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Active), fmt.Sprint(percentile(p.Starts, 50).Round(time.Millisecond)),
+		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Active),
+			fmt.Sprint(percentile(p.Starts, 50).Round(time.Millisecond)),
 			fmt.Sprint(slices.Max(p.Starts).Round(time.Millisecond)), fmt.Sprintf("%.1f MB", float64(p.Memory)/mb)})
 	}
 	report.PrintTable(w, rows)

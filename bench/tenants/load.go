@@ -75,7 +75,8 @@ const visit = 25
 func Load(ctx context.Context, cfg LoadConfig) (*LoadResult, error) {
 	cfg = cfg.withDefaults()
 	res := &LoadResult{Config: cfg}
-	for _, p := range []*Phase{{Tenants: 1, Duration: cfg.Duration / 5}, {Tenants: cfg.Tenants, Duration: cfg.Duration}, {Tenants: 1, Duration: cfg.Duration / 5}} {
+	for _, p := range []*Phase{{Tenants: 1, Duration: cfg.Duration / 5}, {Tenants: cfg.Tenants, Duration: cfg.Duration},
+		{Tenants: 1, Duration: cfg.Duration / 5}} {
 		p.Kinds = map[string][]time.Duration{}
 		if err := cfg.withRig(ctx, func(r *rig.Rig) error { return cfg.runPhase(ctx, r, p) }); err != nil {
 			return nil, err
@@ -104,7 +105,8 @@ func (c LoadConfig) runPhase(ctx context.Context, r *rig.Rig, p *Phase) (err err
 	if err != nil {
 		return err
 	}
-	c.log("%d tenants: %d connections after %v; running %d callers for %v", p.Tenants, len(connections), time.Since(began).Round(time.Second), c.Callers, p.Duration)
+	c.log("%d tenants: %d connections after %v; running %d callers for %v", p.Tenants, len(connections), time.Since(began).
+		Round(time.Second), c.Callers, p.Duration)
 	daemon, children := cpu(d)
 	timed, cancel := context.WithTimeout(ctx, p.Duration)
 	defer cancel()
@@ -136,7 +138,8 @@ func (c LoadConfig) connect(ctx context.Context, d *rig.Daemon, tenants int) ([]
 			for i := w; i < len(all) && errs[w] == nil; i += len(errs) {
 				var client *rig.Client
 				if client, errs[w] = d.ConnectAs(ctx, token(uid(i%tenants))); errs[w] == nil {
-					all[i] = &mix.Caller{Client: client, Name: fmt.Sprintf("c%d", i), Skills: fmt.Sprintf("s%d", i%c.Callers)} // callers use their connections in turn
+					// callers use their connections in turn
+					all[i] = &mix.Caller{Client: client, Name: fmt.Sprintf("c%d", i), Skills: fmt.Sprintf("s%d", i%c.Callers)}
 					_, errs[w] = all[i].Run(ctx, mix.Tenants, 0)
 				}
 			}
@@ -194,7 +197,8 @@ func (p *Phase) watch(ctx context.Context, d *rig.Daemon, cfg LoadConfig) {
 		done, failures := len(p.Times), p.Failures
 		p.mu.Unlock()
 		if n%6 == 0 {
-			cfg.log("%v: %d operations, %d failures; daemon %d MB, all %d MB", time.Since(began).Round(time.Second), done, failures, daemon/mb, all/mb)
+			cfg.log("%v: %d operations, %d failures; daemon %d MB, all %d MB", time.Since(began).Round(time.Second), done, failures,
+				daemon/mb, all/mb)
 		}
 	}
 }
@@ -263,10 +267,12 @@ func (r *LoadResult) Exceeded() (all []string) {
 // Print writes the result as text.
 func (r *LoadResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%d callers, %d connections; %s\n\n", r.Config.Callers, max(r.Config.Tenants, r.Config.Callers), report.ThisMachine())
-	rows := [][]string{{"tenants", "time", "operations", "failures", "rate", "p50", "p99", "daemon per op", "sandboxes per op", "daemon early", "late", "all processes early", "late"}}
+	rows := [][]string{{"tenants", "time", "operations", "failures", "rate", "p50", "p99", "daemon per op", "sandboxes per op",
+		"daemon early", "late", "all processes early", "late"}}
 	for _, p := range r.Phases {
 		early, late := p.Memory()
-		row := []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Duration), fmt.Sprint(len(p.Times)), fmt.Sprint(p.Failures), report.Number(p.Rate()) + " /s",
+		row := []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Duration), fmt.Sprint(len(p.Times)), fmt.Sprint(p.Failures),
+			report.Number(p.Rate()) + " /s",
 			fmt.Sprint(percentile(p.Times, 50).Round(time.Millisecond)), fmt.Sprint(percentile(p.Times, 99).Round(time.Millisecond))}
 		for _, used := range []time.Duration{p.Daemon, p.Children} {
 			row = append(row, fmt.Sprintf("%.2f ms", used.Seconds()*1000/float64(max(1, len(p.Times)))))

@@ -256,7 +256,8 @@ func (r *NoisyResult) Errors() (all []string) {
 // Exceeded returns the bounds that were exceeded.
 func (r *NoisyResult) Exceeded() (all []string) {
 	if s := r.Slowdown(); s > maxSlowdown {
-		all = append(all, fmt.Sprintf("the p99 of tenant B is %.1f times that without tenant A, at most %d times is allowed", s, maxSlowdown))
+		all = append(all, fmt.Sprintf("the p99 of tenant B is %.1f times that without tenant A, at most %d times is allowed", s,
+			maxSlowdown))
 	}
 	return all
 }

@@ -145,7 +145,8 @@ func (r *OutputsResult) Errors() (all []string) {
 // Exceeded returns the bounds that were exceeded.
 func (r *OutputsResult) Exceeded() (all []string) {
 	if s := r.Slowdown(); s > maxOutputsSlowdown {
-		all = append(all, fmt.Sprintf("the p99 of tenant B is %.1f times that without tenant A, at most %d times is allowed", s, maxOutputsSlowdown))
+		all = append(all, fmt.Sprintf("the p99 of tenant B is %.1f times that without tenant A, at most %d times is allowed", s,
+			maxOutputsSlowdown))
 	}
 	return all
 }
@@ -154,6 +155,8 @@ func (r *OutputsResult) Exceeded() (all []string) {
 func (r *OutputsResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%d rounds of %v alone and beside %d callers of tenant A; %s\n\n", r.Rounds, r.Duration, r.Callers, report.ThisMachine())
 	report.PrintTable(w, [][]string{{"tenant B", "operations", "refused or failed", "p50", "p99", "max"},
-		timesRow("alone", fmt.Sprint(r.Alone.Failures), r.Alone.Times), timesRow("beside A", fmt.Sprint(r.Beside.Failures), r.Beside.Times)})
-	fmt.Fprintf(w, "\ntenant A: %d outputs of 20 MB, %d failed or refused\np99 of B beside A, relative to alone: %.1f\n", r.Flood.Accepted, r.Flood.Refused, r.Slowdown())
+		timesRow("alone", fmt.Sprint(r.Alone.Failures), r.Alone.Times), timesRow("beside A", fmt.Sprint(r.Beside.Failures),
+			r.Beside.Times)})
+	fmt.Fprintf(w, "\ntenant A: %d outputs of 20 MB, %d failed or refused\np99 of B beside A, relative to alone: %.1f\n", r.Flood.Accepted,
+		r.Flood.Refused, r.Slowdown())
 }

@@ -91,7 +91,8 @@ func TestNoisyProblems(t *testing.T) {
 		"a refusal of B":        {&Phase{Failures: 1, Examples: []string{"busy"}}, 0, "busy"},
 		"an unexpected error A": {took(time.Millisecond), 1, "tenant A: 1 calls"},
 	} {
-		r := &NoisyResult{Alone: []*Phase{took(time.Millisecond), took(3 * time.Millisecond)}, Beside: c.beside, Floods: map[string]*Flood{"calls": {Other: c.other}}}
+		r := &NoisyResult{Alone: []*Phase{took(time.Millisecond), took(3 * time.Millisecond)}, Beside: c.beside,
+			Floods: map[string]*Flood{"calls": {Other: c.other}}}
 		checkProblems(t, name, append(r.Errors(), r.Exceeded()...), c.want)
 	}
 }

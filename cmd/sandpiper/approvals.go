@@ -56,13 +56,15 @@ With --for it also allows further calls of the tool, with any arguments: by the 
 execution, by the same session until its interpreter ends, or (tool) by all code and
 clients of the tenant, which adds a rule to its policy. The rule is shown first.
 Grants lists what was allowed, and revoke ends it.`,
-		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3\n  sandpiper approvals approve k7q2m9x4d3 --for execution",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3\n  sandpiper approvals approve k7q2m9x4d3 --for " +
+			"execution",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return runApprovalsAnswer(cmd.Context(), env, o, true, ids)
 		},
 	}
-	cli.EnumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once", "execution", "session", "tool")
+	cli.EnumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once",
+		"execution", "session", "tool")
 	approve.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation of a rule")
 	deny := &cobra.Command{
 		Use: "deny ID...", Short: "Deny calls or plans",
@@ -75,7 +77,8 @@ denied plan is deleted.`,
 		},
 	}
 	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` with the reason, which the code receives")
-	return cli.OfTenant(env, cli.Group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(env)...)...))
+	return cli.OfTenant(env, cli.Group("approvals", "Approve or deny suspended tool calls",
+		append([]*cobra.Command{list, show, approve, deny}, grantCommands(env)...)...))
 }
 
 // withApprovals calls use with the approvals of the tenant and the gate that records
@@ -314,5 +317,6 @@ func approvalStatus(r approval.Request, now time.Time) string {
 
 // answeredBy describes the source of an answer.
 var answeredBy = map[string]string{
-	approval.Client: " in the MCP client", approval.CommandLine: " at the command line", approval.WebPage: " on the web page", approval.Program: " by the program",
+	approval.Client: " in the MCP client", approval.CommandLine: " at the command line", approval.WebPage: " on the web page",
+	approval.Program: " by the program",
 }

@@ -46,7 +46,8 @@ func confirmRules(ctx context.Context, env *cli.Env, s *approval.Store, ids []st
 		if r.Kind == approval.Plan { // the answer is refused
 			continue
 		}
-		env.Note("This adds a rule: nobody is asked again about calls of " + cli.VisibleName(r.Ref.String()) + ", with any arguments:\n    " + cli.VisibleName(grant.Rule(r.Ref)))
+		env.Note("This adds a rule: nobody is asked again about calls of " + cli.VisibleName(r.Ref.String()) +
+			", with any arguments:\n    " + cli.VisibleName(grant.Rule(r.Ref)))
 	}
 	switch {
 	case yes:
@@ -113,7 +114,8 @@ func runGrants(ctx context.Context, env *cli.Env) error {
 		}
 		env.PrintEmpty(len(list), "no tool may be called without asking again")
 		for _, g := range list {
-			env.Printf("%s  %s  %s\n", g.ID, cli.VisibleName(g.Ref.String()), cli.StyleFor(env.Stdout).Dim(cli.VisibleName(grantDetails(g))))
+			env.Printf("%s  %s  %s\n", g.ID, cli.VisibleName(g.Ref.String()), cli.StyleFor(env.Stdout).
+				Dim(cli.VisibleName(grantDetails(g))))
 		}
 		return nil
 	})

@@ -42,7 +42,8 @@ var testedVersions = longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 1)
 // upsert returns code that adds contacts one by one.
 func upsert(emails ...string) string {
 	return "from servers import crm\nresult = []\nfor email in " + pythonList(emails) + ":\n" +
-		"    try: result.append(crm.upsert_contact(email=email, name='Ada Lovelace')['created'])\n    except ToolError as e: result.append(str(e))\nresult"
+		"    try: result.append(crm.upsert_contact(email=email, name='Ada Lovelace')['created'])\n    except ToolError as e: " +
+		"result.append(str(e))\nresult"
 }
 
 func pythonList(all []string) string {
@@ -74,7 +75,10 @@ func (p *approvalClient) nextForms() (asked []shownForm, m clientMessage) {
 	m = p.nextMessage()
 	switch {
 	case m.Method == "elicitation/create":
-		return []shownForm{{m.Params.Message, func(result string) { p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)) }}}, m
+		return []shownForm{{m.Params.Message, func(result string) {
+			p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
+				result))
+		}}}, m
 	case len(m.Result.Requests) > 0:
 		answers := map[string]json.RawMessage{}
 		for id, q := range m.Result.Requests {
@@ -158,7 +162,8 @@ func TestFormApprovesOrDeniesEachCall(t *testing.T) {
 					t.Fatalf("asked %+v, %+v", asked, end)
 				}
 				for _, want := range []string{
-					`The code that is running wants to call the tool "upsert_contact" of the server "crm".`, "marked destructive, not read-only.",
+					`The code that is running wants to call the tool "upsert_contact" of the server "crm".`,
+					"marked destructive, not read-only.",
 					fmt.Sprintf(`"email": "%c@example.com"`, 'a'+i), `"name": "Ada Lovelace"`,
 				} {
 					if !strings.Contains(asked[0].text, want) {
@@ -184,7 +189,8 @@ func TestFormApprovesOrDeniesEachCall(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%v\nwant %v", got, want)
 			}
-			if calls := p.serverCalls(); len(calls) != 2 || !strings.Contains(calls[0], "a@example.com") || !strings.Contains(calls[1], "d@example.com") {
+			if calls := p.serverCalls(); len(calls) != 2 || !strings.Contains(calls[0], "a@example.com") || !strings.Contains(calls[1],
+				"d@example.com") {
 				t.Errorf("the server was called with %q", calls)
 			}
 		})
@@ -234,19 +240,23 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			if text := m.Result.Content[0].Text; strings.Contains(text, "ada@example.com") || !strings.Contains(text, "[EMAIL_") {
 				t.Errorf("the model receives %s", text)
 			}
-			if out, _, _ := p.sandpiper("approvals", "list"); !strings.Contains(out, first+"  crm.upsert_contact  asked ") || !strings.Contains(out, `"email": "ada@example.com"`) {
+			if out, _, _ := p.sandpiper("approvals", "list"); !strings.Contains(out, first+"  crm.upsert_contact  asked ") ||
+				!strings.Contains(out, `"email": "ada@example.com"`) {
 				t.Errorf("the user sees %s", out)
 			}
 			// an answer of the model is not an approval
-			for _, answer := range []string{`true`, `{"approve":true}`, `{"q1":{"approve":true}}`, fmt.Sprintf(`{%q:true}`, first), `{"action":"accept","content":{"approve":true}}`, `{"action":"decline"}`} {
-				if text := p.resumeExecution(r.ID, `,"answer":`+answer).Result.Content[0].Text; !strings.Contains(text, "resume_execution cannot answer an approval") {
+			for _, answer := range []string{`true`, `{"approve":true}`, `{"q1":{"approve":true}}`, fmt.Sprintf(`{%q:true}`, first),
+				`{"action":"accept","content":{"approve":true}}`, `{"action":"decline"}`} {
+				if text := p.resumeExecution(r.ID, `,"answer":`+answer).
+					Result.Content[0].Text; !strings.Contains(text, "resume_execution cannot answer an approval") {
 					t.Errorf("%s: %s", answer, text)
 				}
 			}
 			if len(p.serverCalls()) != 0 {
 				t.Error("the server was called before the approval")
 			}
-			if again := p.resumeExecution(r.ID, "").result(t); again.ErrorType != "approval_required" || again.Questions[0].Approval != first {
+			if again := p.resumeExecution(r.ID, "").result(t); again.ErrorType != "approval_required" ||
+				again.Questions[0].Approval != first {
 				t.Errorf("%+v", again)
 			}
 			if out, errs, code := p.sandpiper("approvals", "approve", first); code != 0 || out != first+" approved: crm.upsert_contact\n" {
@@ -256,16 +266,19 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			if second.ErrorType != "approval_required" || second.Questions[0].Approval == first {
 				t.Fatalf("%+v", second)
 			}
-			if _, errs, code := p.sandpiper("approvals", "deny", first); code != 1 || !strings.Contains(errs, "was answered already: approved at") || !strings.Contains(errs, "by the command line") {
+			if _, errs, code := p.sandpiper("approvals", "deny", first); code != 1 || !strings.Contains(errs,
+				"was answered already: approved at") || !strings.Contains(errs, "by the command line") {
 				t.Error(code, errs)
 			}
-			if _, errs, code := p.sandpiper("approvals", "approve", second.Questions[0].Approval, "--tenant", "other"); code != 1 || !strings.Contains(errs, `there is no tenant "other"`) {
+			if _, errs, code := p.sandpiper("approvals", "approve", second.Questions[0].Approval, "--tenant", "other"); code != 1 ||
+				!strings.Contains(errs, `there is no tenant "other"`) {
 				t.Error(code, errs)
 			}
 			if out, errs, code := p.sandpiper("approvals", "deny", second.Questions[0].Approval, "--reason", "not her"); code != 0 {
 				t.Fatal(out, errs)
 			}
-			if end := p.resumeExecution(r.ID, "").result(t); !end.Success || string(end.Result) != `[1,"crm.upsert_contact was not called: the user declined: not her"]` {
+			if end := p.resumeExecution(r.ID, "").result(t); !end.Success ||
+				string(end.Result) != `[1,"crm.upsert_contact was not called: the user declined: not her"]` {
 				t.Errorf("%+v", end)
 			}
 			if calls := p.serverCalls(); len(calls) != 1 || !strings.Contains(calls[0], "ada@example.com") {
@@ -276,7 +289,8 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 			for _, want := range []string{
-				"local crm.upsert_contact ask by default approval " + first, "crm.upsert_contact approved at the command line by default approval " + first,
+				"local crm.upsert_contact ask by default approval " + first,
+				"crm.upsert_contact approved at the command line by default approval " + first,
 				"crm.upsert_contact denied at the command line",
 			} {
 				if !strings.Contains(out, want) {
@@ -435,7 +449,8 @@ func TestPassthroughAsksForApproval(t *testing.T) {
 		for i, answer := range []string{approves, denies} {
 			pass(p, "a@example.com")
 			asked, end := p.nextForms()
-			if len(asked) != 1 || !strings.Contains(asked[0].text, `The client's model wants to call the tool "upsert_contact" of the server "crm".`) {
+			if len(asked) != 1 || !strings.Contains(asked[0].text,
+				`The client's model wants to call the tool "upsert_contact" of the server "crm".`) {
 				t.Fatalf("%+v %+v", asked, end)
 			}
 			asked[0].answer(answer)

@@ -49,7 +49,8 @@ func TestFormApprovesForTheExecution(t *testing.T) {
 		if calls := p.serverCalls(); len(calls) != 4 || !strings.Contains(calls[1], "eve@evil.example") {
 			t.Errorf("%s: %d calls", version, len(calls))
 		}
-		for _, want := range []string{"crm.upsert_many approved at the client by default for_execution approval ", "crm.upsert_many granted at the client by default approval "} {
+		for _, want := range []string{"crm.upsert_many approved at the client by default for_execution approval ",
+			"crm.upsert_many granted at the client by default approval "} {
 			for began := time.Now(); ; { // lines are written within a second
 				out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 				if strings.Count(out, want) == 2 {
@@ -98,16 +99,20 @@ func TestModelCannotGrant(t *testing.T) {
 	t.Parallel()
 	p := newApprovalClient(t, "2025-11-25", `{}`, "")
 	id, approvals := p.suspend(importing)
-	for _, answer := range []string{`{"approve":true,"for":"tool"}`, `{"` + approvals[0] + `":{"approve":true,"for":"tool"}}`, forExecution} {
-		if text := p.resumeExecution(id, `,"answer":`+answer).Result.Content[0].Text; !strings.Contains(text, "resume_execution cannot answer an approval") {
+	for _, answer := range []string{`{"approve":true,"for":"tool"}`, `{"` + approvals[0] + `":{"approve":true,"for":"tool"}}`,
+		forExecution} {
+		if text := p.resumeExecution(id, `,"answer":`+answer).
+			Result.Content[0].Text; !strings.Contains(text, "resume_execution cannot answer an approval") {
 			t.Errorf("%s: %s", answer, text)
 		}
 	}
-	if out, errs, code := p.sandpiper("approvals", "grants"); code != 0 || out != "" || errs != "no tool may be called without asking again\n" {
+	if out, errs, code := p.sandpiper("approvals", "grants"); code != 0 || out != "" ||
+		errs != "no tool may be called without asking again\n" {
 		t.Error(code, out, errs)
 	}
 	// The model knows its code, and fills in no form: neither is in the answer.
-	if text := p.resumeExecution(id, "").Result.Content[0].Text; strings.Contains(text, "The code that asks") || strings.Contains(text, `"schema"`) || !strings.Contains(text, "1,000 contacts") {
+	if text := p.resumeExecution(id, "").Result.Content[0].Text; strings.Contains(text, "The code that asks") || strings.Contains(text,
+		`"schema"`) || !strings.Contains(text, "1,000 contacts") {
 		t.Error(text)
 	}
 }

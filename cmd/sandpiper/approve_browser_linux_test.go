@@ -85,7 +85,8 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	browser := newChromium(t)
 	needSandbox(t)
 	const tokenA, tokenB = "0123456789-of-acme", "0123456789-of-other"
-	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}}\nservers:\n  crm: {command: %s/crm}\n", tokenA, tokenB, exampleServers(t)))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}}\nservers:\n  crm: {command: %s/crm}\n", tokenA, tokenB,
+		exampleServers(t)))
 	v := d.visit("Authorization", "Bearer "+tokenA)
 	open, signIn := browserStep{"do": "open"}, browserStep{"do": "sign in", "token": tokenA}
 	approve := browserStep{"do": "approve"}
@@ -98,7 +99,8 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	if got := state(run); strings.Contains(got, "ada@example.com") || !strings.Contains(got, "EMAIL_") {
 		t.Errorf("the value is not private: %s", got)
 	}
-	saw := browser.visit(t, d, asked, open, shot("sign-in", nil), signIn, shot("open", nil), shot("open-dark", browserStep{"dark": true}), shot("open-narrow", browserStep{"width": 360}),
+	saw := browser.visit(t, d, asked, open, shot("sign-in", nil), signIn, shot("open", nil), shot("open-dark", browserStep{"dark": true}),
+		shot("open-narrow", browserStep{"width": 360}),
 		browserStep{"do": "forge"}, browserStep{"do": "frame"}, open, approve, shot("approved", nil), open, browserStep{"do": "sign out"})
 	login, form, forged, framed, after, approved, again, out := saw[0], saw[2], saw[6], saw[7], saw[8], saw[9], saw[11], saw[12]
 	if login.Status != 401 || !strings.Contains(login.Text, "Sign in to answer an approval") || strings.Contains(login.Text, "crm") {
@@ -107,7 +109,8 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	if login.Background != "rgb(244, 245, 247)" {
 		t.Errorf("the style of the page is not applied: the background is %s", login.Background)
 	}
-	if form.Status != 200 || form.URL != "/approve/"+asked || !strings.Contains(form.Values, `"email": "ada@example.com"`) || !strings.Contains(form.Values, `<b>Ada</b>\u202e`) ||
+	if form.Status != 200 || form.URL != "/approve/"+asked || !strings.Contains(form.Values, `"email": "ada@example.com"`) ||
+		!strings.Contains(form.Values, `<b>Ada</b>\u202e`) ||
 		!slices.Equal(form.Buttons, []string{"Deny", "Approve", "Sign out"}) {
 		t.Errorf("after signing in: %+v", form)
 	}
@@ -121,7 +124,8 @@ func TestApprovalPageInBrowser(t *testing.T) {
 		t.Errorf("another site answered: %+v", after)
 	}
 	for _, s := range []sight{approved, again} {
-		if s.Status != 200 || !strings.Contains(s.Text, "Approved at") || !strings.Contains(s.Text, "ada@example.com") || slices.Contains(s.Buttons, "Approve") {
+		if s.Status != 200 || !strings.Contains(s.Text, "Approved at") || !strings.Contains(s.Text, "ada@example.com") ||
+			slices.Contains(s.Buttons, "Approve") {
 			t.Errorf("after approving: %+v", s)
 		}
 	}
@@ -133,15 +137,20 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	}
 
 	run, asked = v.suspendedCall("grace@example.com")
-	saw = browser.visit(t, d, asked, open, browserStep{"do": "sign in", "token": tokenB}, shot("foreign", nil), browserStep{"do": "sign out"}, signIn)
-	if foreign, own := saw[1], saw[4]; foreign.Status != 404 || !strings.Contains(foreign.Text, "There is no approval") || strings.Contains(foreign.Text, "crm") || !strings.Contains(own.Text, "grace@example.com") {
+	saw = browser.visit(t, d, asked, open, browserStep{"do": "sign in", "token": tokenB}, shot("foreign", nil),
+		browserStep{"do": "sign out"}, signIn)
+	if foreign, own := saw[1], saw[4]; foreign.Status != 404 || !strings.Contains(foreign.Text, "There is no approval") ||
+		strings.Contains(foreign.Text, "crm") || !strings.Contains(own.Text, "grace@example.com") {
 		t.Errorf("another tenant sees %+v, and the tenant itself afterwards %+v", foreign, own)
 	}
-	saw = browser.visit(t, d, asked, open, browserStep{"do": "sign in", "token": "wrong"}, signIn, browserStep{"do": "deny", "reason": "not <her>"}, shot("denied", nil))
-	if wrong, denied := saw[1], saw[3]; wrong.Status != 401 || !strings.Contains(wrong.Text, "This token is not valid") || !strings.Contains(denied.Text, "Denied at") || !strings.Contains(denied.Text, "Reason: not <her>") {
+	saw = browser.visit(t, d, asked, open, browserStep{"do": "sign in", "token": "wrong"}, signIn,
+		browserStep{"do": "deny", "reason": "not <her>"}, shot("denied", nil))
+	if wrong, denied := saw[1], saw[3]; wrong.Status != 401 || !strings.Contains(wrong.Text, "This token is not valid") ||
+		!strings.Contains(denied.Text, "Denied at") || !strings.Contains(denied.Text, "Reason: not <her>") {
 		t.Errorf("a wrong token shows %+v, and denying %+v", wrong, denied)
 	}
-	if got := state(run); !strings.Contains(got, "the user declined: not \\u003cher\\u003e") && !strings.Contains(got, "the user declined: not <her>") {
+	if got := state(run); !strings.Contains(got, "the user declined: not \\u003cher\\u003e") && !strings.Contains(got,
+		"the user declined: not <her>") {
 		t.Errorf("the denied call: %s", got)
 	}
 	browser.judge(t, d, v, tokenA)
@@ -154,18 +163,22 @@ func (c chromium) judge(t *testing.T, d *daemonProcess, v *visitor, token string
 people = [{"email": f"c{i}@example.com", "name": f"Ada {i}", "segment": "gold"} for i in range(1000)]
 people[999]["notes"] = "<i>" * 500
 crm.upsert_many(contacts=people)["created"] + crm.upsert_many(contacts=[{"email": "z@example.com"}])["created"]`)
-	saw := c.visit(t, d, asked, browserStep{"do": "open"}, browserStep{"do": "sign in", "token": token}, screenshot(t, "judge", nil), browserStep{"do": "expand"},
+	saw := c.visit(t, d, asked, browserStep{"do": "open"}, browserStep{"do": "sign in", "token": token}, screenshot(t, "judge", nil),
+		browserStep{"do": "expand"},
 		screenshot(t, "judge-narrow", browserStep{"width": 360}), browserStep{"do": "approve", "for": "this execution"})
 	form, all, done := saw[1], saw[3], saw[5]
-	for _, want := range []string{"1,000 contacts; the first 10:", "… 990 more", `"c9@example.com"`, "Not all is shown above", "The code that asks", "people[999]", "with ANY arguments", `adds the rule {tool: "crm.upsert_many", decision: allow}`} {
+	for _, want := range []string{"1,000 contacts; the first 10:", "… 990 more", `"c9@example.com"`, "Not all is shown above",
+		"The code that asks", "people[999]", "with ANY arguments", `adds the rule {tool: "crm.upsert_many", decision: allow}`} {
 		if !strings.Contains(form.Text, want) {
 			t.Errorf("no %q in %s", want, form.Text)
 		}
 	}
-	if strings.Contains(form.Text, "c10@example.com") || !strings.Contains(all.Values, "c998@example.com") || !strings.Contains(all.Values, strings.Repeat("<i>", 500)) {
+	if strings.Contains(form.Text, "c10@example.com") || !strings.Contains(all.Values, "c998@example.com") || !strings.Contains(all.Values,
+		strings.Repeat("<i>", 500)) {
 		t.Errorf("all of it is %s", all.Values)
 	}
-	if done.Status != 200 || !strings.Contains(done.Text, "Approved at") || !strings.Contains(done.Text, "It also allows every other call") {
+	if done.Status != 200 || !strings.Contains(done.Text, "Approved at") || !strings.Contains(done.Text,
+		"It also allows every other call") {
 		t.Errorf("approved: %+v", done)
 	}
 	if got := v.toolText("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, run)); !strings.Contains(got, `\"result\":1001`) {

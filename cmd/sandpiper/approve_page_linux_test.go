@@ -107,22 +107,26 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 	needSandbox(t)
 	tokenA, tokenB := "0123456789-of-acme", "0123456789-of-other"
 	record := filepath.Join(t.TempDir(), "record")
-	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}, api_keys: true}\nservers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", tokenA, tokenB, exampleServers(t), record))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}, api_keys: true}\nservers:\n  crm: {command: %s/crm, "+
+		"args: [--record, %s]}\n", tokenA, tokenB, exampleServers(t), record))
 	v := d.visit("Authorization", "Bearer "+tokenA)
 	run, asked := v.suspendedCall("ada@example.com")
 	path := "/approve/" + asked
 
 	p := d.browser()
 	status, signIn, header := p.do(path, "", nil)
-	if status != http.StatusUnauthorized || !strings.Contains(signIn, "Sign in") || strings.Contains(signIn, "crm") || strings.Contains(signIn, "ada@") {
+	if status != http.StatusUnauthorized || !strings.Contains(signIn, "Sign in") || strings.Contains(signIn, "crm") ||
+		strings.Contains(signIn, "ada@") {
 		t.Errorf("without a session: %d %s", status, signIn)
 	}
-	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Frame-Options": "DENY", "Content-Security-Policy": "frame-ancestors 'none'"} {
+	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Frame-Options": "DENY",
+		"Content-Security-Policy": "frame-ancestors 'none'"} {
 		if !strings.Contains(header.Get(name), want) {
 			t.Errorf("%s is %q", name, header.Get(name))
 		}
 	}
-	if csp := header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || strings.Contains(csp, "script") || strings.Contains(signIn, "<script") {
+	if csp := header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || strings.Contains(csp, "script") ||
+		strings.Contains(signIn, "<script") {
 		t.Errorf("scripts are possible: %s", csp)
 	}
 	// Without a session the page is the same for each id.
@@ -144,7 +148,8 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 	other := d.browser()
 	status, foreign := other.signIn(path, tokenB)
 	_, unknown, _ := other.do("/approve/0000000000", "", nil)
-	if status != http.StatusNotFound || nonces.ReplaceAllString(strings.ReplaceAll(foreign, asked, "0000000000"), "") != nonces.ReplaceAllString(unknown, "") {
+	if status != http.StatusNotFound || nonces.ReplaceAllString(strings.ReplaceAll(foreign, asked, "0000000000"),
+		"") != nonces.ReplaceAllString(unknown, "") {
 		t.Errorf("another tenant: %d %s\n%s", status, foreign, unknown)
 	}
 	if out := d.command(t, "tenant", "list"); strings.Contains(out, "other") {
@@ -158,7 +163,9 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 	}
 
 	status, form := p.signIn(path, tokenA)
-	for _, want := range []string{"ada@example.com", "upsert_contact", "acme", "&lt;b&gt;Ada&lt;/b&gt;", `\u202e`, "Time left", `value="approve">Approve<`, "The code that asks", "crm.upsert_contact(email=&#39;ada@example.com&#39;", "<dt>Client</dt><dd>t 1</dd>"} {
+	for _, want := range []string{"ada@example.com", "upsert_contact", "acme", "&lt;b&gt;Ada&lt;/b&gt;", `\u202e`, "Time left",
+		`value="approve">Approve<`, "The code that asks", "crm.upsert_contact(email=&#39;ada@example.com&#39;",
+		"<dt>Client</dt><dd>t 1</dd>"} {
 		if status != http.StatusOK || !strings.Contains(form, want) {
 			t.Errorf("no %q: %d %s", want, status, form)
 		}
@@ -179,7 +186,8 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 		"no session":      {d.browser(), p.base, url.Values{"decision": {"approve"}, "secret": {secret}}, http.StatusUnauthorized},
 		"another session": {other, p.base, url.Values{"decision": {"approve"}, "secret": {secret}}, http.StatusForbidden},
 		"in the address":  {p, p.base, url.Values{"x": {"y"}}, http.StatusForbidden},
-		"large":           {p, p.base, url.Values{"decision": {"approve"}, "secret": {secret}, "reason": {strings.Repeat("x", 1<<20)}}, http.StatusForbidden},
+		"large": {p, p.base, url.Values{"decision": {"approve"}, "secret": {secret}, "reason": {strings.Repeat("x", 1<<20)}},
+			http.StatusForbidden},
 	} {
 		if status, body, _ := try.p.do(path, try.origin, try.form); status != try.status {
 			t.Errorf("%s: %d %s", name, status, body)
@@ -189,10 +197,12 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 		t.Fatalf("an attack answered: %s", out)
 	}
 	status, done, _ := p.do(path, p.base, url.Values{"decision": {"approve"}, "secret": {secret}})
-	if status != http.StatusOK || !strings.Contains(done, "Approved at") || !strings.Contains(done, "by the web page") || strings.Contains(done, `value="approve"`) {
+	if status != http.StatusOK || !strings.Contains(done, "Approved at") || !strings.Contains(done, "by the web page") ||
+		strings.Contains(done, `value="approve"`) {
 		t.Errorf("approved: %d %s", status, done)
 	}
-	if status, body, _ := p.do(path, p.base, url.Values{"decision": {"deny"}, "secret": {secret}}); status != http.StatusForbidden || !strings.Contains(body, "answered already") {
+	if status, body, _ := p.do(path, p.base, url.Values{"decision": {"deny"}, "secret": {secret}}); status != http.StatusForbidden ||
+		!strings.Contains(body, "answered already") {
 		t.Errorf("a second answer: %d %s", status, body)
 	}
 	if got := v.toolText("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, run)); !strings.Contains(got, `\"success\":true`) {
@@ -202,7 +212,8 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 	run, asked = v.suspendedCall("grace@example.com")
 	_, form, _ = p.do("/approve/"+asked, "https://chat.example", nil) // by a link elsewhere
 	p.do("/approve/"+asked, p.base, url.Values{"decision": {"deny"}, "reason": {"not her"}, "secret": {secretOf(t, form)}})
-	if got := v.toolText("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, run)); !strings.Contains(got, "the user declined: not her") {
+	if got := v.toolText("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, run)); !strings.Contains(got,
+		"the user declined: not her") {
 		t.Errorf("denied: %s", got)
 	}
 	out := d.command(t, "audit", "tail", "-n", "50")

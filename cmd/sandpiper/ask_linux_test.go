@@ -85,7 +85,8 @@ func (p *terminal) types(line string) {
 func TestExecShowsThatCodeRuns(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
-	const code = "import time\ntime.sleep(1.3)\nprogress(1, 4, 'rows')\ntime.sleep(0.2)\nprogress(2, 4, 'rows')\ntime.sleep(1.2)\nprint('out')\ntime.sleep(1.5)\n'end'"
+	const code = "import time\ntime.sleep(1.3)\nprogress(1, 4, 'rows')\ntime.sleep(0.2)\nprogress(2, 4, " +
+		"'rows')\ntime.sleep(1.2)\nprint('out')\ntime.sleep(1.5)\n'end'"
 	p := newTerminal(t, t.TempDir(), "exec", "-c", code)
 	p.waitFor("\r\x1b[2mrunning (")
 	p.waitFor("\r\x1b[2m█████░░░░░░░░░░░░░░░ 25 % rows (")
@@ -113,7 +114,8 @@ func TestInitAddsToTheNamedClient(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(home, ".cursor"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), []byte(`{"mcpServers": {"x": {"url": "https://example.com/mcp"}}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), []byte(`{"mcpServers": {"x": {"url": "https://example.com/mcp"}}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := newTerminal(t, home, "init", "--apply", "claude-code")
@@ -159,7 +161,8 @@ func TestQuestionNamesTheConfiguration(t *testing.T) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, "servers: {crm: {command: %s/crm}}\n", exampleServers(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := newTerminal(t, dir, "exec", "--config", file, "-c", `from servers.crm import upsert_many; upsert_many(contacts=[{"email": f"p{i}@example.com"} for i in range(50)])`)
+	p := newTerminal(t, dir, "exec", "--config", file, "-c",
+		`from servers.crm import upsert_many; upsert_many(contacts=[{"email": f"p{i}@example.com"} for i in range(50)])`)
 	p.waitFor("NOT ALL of the ")
 	shown := p.waitFor("no, with a reason):")
 	if !regexp.MustCompile("`sandpiper approvals show [a-z0-9]+ --config " + regexp.QuoteMeta(file) + "`").MatchString(shown) {
@@ -185,7 +188,8 @@ func TestCommandShowsWhatItWaitsFor(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte("servers:\n  slow: {command: sh, args: [-c, sleep 3]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte("servers:\n  slow: {command: sh, args: [-c, sleep 3]}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := newTerminal(t, home, "tools", "list")
@@ -200,7 +204,8 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	needSandbox(t)
 	home := t.TempDir()
 	record := filepath.Join(home, "record")
-	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), fmt.Appendf(nil, "servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t), record), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"),
+		fmt.Appendf(nil, "servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t), record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
@@ -238,11 +243,13 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 		t.Error(err)
 	}
 	b, err := os.ReadFile(record)
-	if calls := string(b); err != nil || strings.Count(calls, "\n") != 2 || !strings.Contains(calls, "a@") || !strings.Contains(calls, "d@") {
+	if calls := string(b); err != nil || strings.Count(calls, "\n") != 2 || !strings.Contains(calls, "a@") || !strings.Contains(calls,
+		"d@") {
 		t.Errorf("the server was called with %s, %v", b, err)
 	}
 
-	if all := command(t, home, "approvals", "list", "--all"); strings.Count(all, "approved at the command line, used") != 2 || strings.Count(all, "denied at the command line") != 2 {
+	if all := command(t, home, "approvals", "list", "--all"); strings.Count(all, "approved at the command line, used") != 2 ||
+		strings.Count(all, "denied at the command line") != 2 {
 		t.Error(all)
 	}
 
@@ -287,7 +294,8 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "there is no terminal to ask for approval") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if all := command(t, home, "approvals", "list", "--all"); !strings.Contains(all, "denied: nobody could be asked: there is no terminal") {
+	if all := command(t, home, "approvals", "list", "--all"); !strings.Contains(all,
+		"denied: nobody could be asked: there is no terminal") {
 		t.Error(all)
 	}
 }
@@ -303,7 +311,8 @@ func TestDeclinedInitListsNoVariables(t *testing.T) {
 	p.waitFor("was not written.")
 	_ = p.cmd.Wait()
 	rest, _ := io.ReadAll(p.ours) // fails at the end of the terminal
-	if text := p.said.String() + string(rest); strings.Contains(text, "Set these") || !strings.Contains(text, "To add Sandpiper to a client") {
+	if text := p.said.String() + string(rest); strings.Contains(text, "Set these") || !strings.Contains(text,
+		"To add Sandpiper to a client") {
 		t.Errorf("init printed %s", text)
 	}
 }

@@ -45,14 +45,17 @@ func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
 		{name: "in the environment", own: calculator, environ: strings.Fields(variables)},
 		{name: "in a project", own: calculator, project: "GUARDRAILS_ENABLED=true\n" + variables},
 		{name: "none in the configuration", own: calculator + "tasks: {model: none}\nsearch: {embeddings: none}\n", dotenv: variables},
-		{name: "other ones in .env", own: calculator, dotenv: strings.ReplaceAll(variables, azure.URL, "http://127.0.0.1:1"), environ: strings.Fields(variables)},
+		{name: "other ones in .env", own: calculator, dotenv: strings.ReplaceAll(variables, azure.URL, "http://127.0.0.1:1"),
+			environ: strings.Fields(variables)},
 		{name: "in .env", own: calculator, dotenv: variables, want: "chat embed"},
-		{name: "in the environment, and selected", own: calculator + "tasks: {model: azure}\nsearch: {embeddings: azure}\n", environ: strings.Fields(variables), want: "chat embed"},
+		{name: "in the environment, and selected", own: calculator + "tasks: {model: azure}\nsearch: {embeddings: azure}\n",
+			environ: strings.Fields(variables), want: "chat embed"},
 	}, 0, 1, 4) {
 		t.Run(test.name, func(t *testing.T) {
 			received = nil
 			dir := t.TempDir()
-			writeAll(t, dir, map[string]string{"config/sandpiper/sandpiper.yaml": test.own, "config/sandpiper/.env": test.dotenv, "work/.env": test.project})
+			writeAll(t, dir, map[string]string{"config/sandpiper/sandpiper.yaml": test.own, "config/sandpiper/.env": test.dotenv,
+				"work/.env": test.project})
 			work := filepath.Join(dir, "work")
 			variables := append(sandpiper(work).Env, append(test.environ, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)...)
 			if test.project != "" {

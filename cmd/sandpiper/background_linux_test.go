@@ -25,7 +25,8 @@ func command(t *testing.T, dir string, args ...string) string {
 func stateOf(t *testing.T, dir string) string {
 	t.Helper()
 	var list struct{ Executions []struct{ State string } }
-	if err := json.Unmarshal([]byte(command(t, dir, "executions", "list", "--background", "--json")), &list); err != nil || len(list.Executions) != 1 {
+	if err := json.Unmarshal([]byte(command(t, dir, "executions", "list", "--background", "--json")), &list); err != nil ||
+		len(list.Executions) != 1 {
 		t.Fatal(list, err)
 	}
 	return list.Executions[0].State

@@ -56,13 +56,16 @@ func TestEncryptedBackupIsRestored(t *testing.T) {
 		wrong           []string
 		missing, refuse string
 	}{
-		{"recipient", []string{"--recipient", own.Recipient().String()}, []string{"--identity", ownFile}, []string{"--identity", otherFile}, "--identity", "another recipient or passphrase"},
-		{"passphrase", []string{"--passphrase-file", pass}, []string{"--passphrase-file", pass}, []string{"--passphrase-file", wrong}, "--passphrase-file", "another recipient or passphrase"},
+		{"recipient", []string{"--recipient", own.Recipient().String()}, []string{"--identity", ownFile}, []string{"--identity", otherFile},
+			"--identity", "another recipient or passphrase"},
+		{"passphrase", []string{"--passphrase-file", pass}, []string{"--passphrase-file", pass}, []string{"--passphrase-file", wrong},
+			"--passphrase-file", "another recipient or passphrase"},
 	} {
 		file := filepath.Join(dir, c.name+".age")
 		run(dir, 0, append([]string{"backup", file}, c.encrypt...)...)
 		content, err := os.ReadFile(file)
-		if err != nil || bytes.Contains(content, []byte("of the customer")) || bytes.Contains(content, []byte("report.txt")) || len(content) < len(text) {
+		if err != nil || bytes.Contains(content, []byte("of the customer")) || bytes.Contains(content, []byte("report.txt")) ||
+			len(content) < len(text) {
 			t.Errorf("%s: %d bytes with the text or name of a file, %v", c.name, len(content), err)
 		}
 		home := t.TempDir()
@@ -73,9 +76,11 @@ func TestEncryptedBackupIsRestored(t *testing.T) {
 			t.Errorf("%s: with another one: %s", c.name, out)
 		}
 		for what, damaged := range map[string][]byte{
-			"truncated": content[:len(content)-100_000], "altered": append(append(bytes.Clone(content[:len(content)-150_000]), '~'), content[len(content)-149_999:]...),
+			"truncated": content[:len(content)-100_000], "altered": append(append(bytes.Clone(content[:len(content)-150_000]), '~'),
+				content[len(content)-149_999:]...),
 		} {
-			if out := run(home, 2, append([]string{"restore", write(what, string(damaged)), "--key", key}, c.right...)...); !strings.Contains(out, "damaged") && !strings.Contains(out, "was changed after") {
+			if out := run(home, 2, append([]string{"restore", write(what, string(damaged)), "--key", key},
+				c.right...)...); !strings.Contains(out, "damaged") && !strings.Contains(out, "was changed after") {
 				t.Errorf("%s, %s: %s", c.name, what, out)
 			}
 		}
@@ -89,7 +94,8 @@ func TestEncryptedBackupIsRestored(t *testing.T) {
 		run(home, 0, "tenant", "suspend", "local")
 		run(home, 0, append([]string{"restore", file, "--tenant", "local", "--replace"}, c.right...)...)
 	}
-	if out := run(dir, 2, "backup", filepath.Join(dir, "b"), "--recipient", own.Recipient().String(), "--passphrase-file", pass); !strings.Contains(out, "exclude each other") {
+	if out := run(dir, 2, "backup", filepath.Join(dir, "b"), "--recipient", own.Recipient().String(), "--passphrase-file",
+		pass); !strings.Contains(out, "exclude each other") {
 		t.Error(out)
 	}
 	if out := run(dir, 2, "backup", filepath.Join(dir, "b"), "--recipient", "age1x"); !strings.Contains(out, "not an age recipient") {

@@ -44,7 +44,8 @@ func TestBackupOfRunningDaemonIsRestoredElsewhere(t *testing.T) {
 	a.nextMessage()
 	a.sendCall("execute_code", `{"code":"open('report.txt','w').write('of the customer')","session_id":"chat"}`, "")
 	a.nextMessage()
-	a.sendCode(strings.ReplaceAll(upsert("ada@example.com"), "@", `" "@" "`) + "\nfrom skills import double\nresult = [result[0], double.run(21), open('report.txt').read()]")
+	a.sendCode(strings.ReplaceAll(upsert("ada@example.com"), "@",
+		`" "@" "`) + "\nfrom skills import double\nresult = [result[0], double.run(21), open('report.txt').read()]")
 	m := a.nextMessage()
 	r := m.result(t)
 	if r.ErrorType != "approval_required" || len(r.Questions) != 1 {
@@ -64,7 +65,9 @@ func TestBackupOfRunningDaemonIsRestoredElsewhere(t *testing.T) {
 	}
 
 	// Code that writes files and session steps runs during the backup.
-	a.sendCall("execute_code", `{"code":"import time\nend = time.monotonic() + 3\nn = 0\nwhile time.monotonic() < end:\n    n += 1\n    with open('busy', 'w') as f: f.write('x' * (n % 9) * 50_000)\n    save_skill('s%d' % (n % 50), 'def run(): return %d' % n, 'busy')\nn","session_id":"chat","timeout_seconds":60}`, "")
+	a.sendCall("execute_code", `{"code":"import time\nend = time.monotonic() + 3\nn = 0\nwhile time.monotonic() < end:\n    n += 1\n    `+
+		`with open('busy', 'w') as f: f.write('x' * (n % 9) * 50_000)\n    save_skill('s%d' % (n % 50), 'def run(): return %d' % n, `+
+		`'busy')\nn","session_id":"chat","timeout_seconds":60}`, "")
 	file := filepath.Join(t.TempDir(), "backup.tar")
 	var last string
 	for n := range 3 {
@@ -79,7 +82,8 @@ func TestBackupOfRunningDaemonIsRestoredElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, err := os.ReadFile(filepath.Join(data, "key"))
-	if err != nil || bytes.Contains(backup, key) || bytes.Contains(backup, []byte("PRIVATE KEY OF")) || bytes.Contains(backup, []byte("ada@example.com")) {
+	if err != nil || bytes.Contains(backup, key) || bytes.Contains(backup, []byte("PRIVATE KEY OF")) || bytes.Contains(backup,
+		[]byte("ada@example.com")) {
 		t.Errorf("the backup contains a key or a private value, %v", err)
 	}
 	if fi, err := os.Stat(last); err != nil || fi.Mode().Perm() != 0o600 {
@@ -87,7 +91,8 @@ func TestBackupOfRunningDaemonIsRestoredElsewhere(t *testing.T) {
 	}
 
 	elsewhere := t.TempDir()
-	if out, err := sandpiper(elsewhere, "restore", last).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs the master key") {
+	if out, err := sandpiper(elsewhere, "restore", last).CombinedOutput(); err == nil || !strings.Contains(string(out),
+		"needs the master key") {
 		t.Errorf("without the key: %v %s", err, out)
 	}
 	if _, err := os.Lstat(filepath.Join(elsewhere, "data", "sandpiper")); err == nil {
@@ -142,7 +147,8 @@ func backupHome(t *testing.T) (home string, run func(args ...string) (string, in
 	if err := os.WriteFile(filepath.Join(home, "large"), large, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"tenant", "create", "acme"}, {"tenant", "create", "Other"}, {"files", "put", filepath.Join(home, "large"), "--tenant", "acme"}} {
+	for _, args := range [][]string{{"tenant", "create", "acme"}, {"tenant", "create", "Other"},
+		{"files", "put", filepath.Join(home, "large"), "--tenant", "acme"}} {
 		if out, code := run(args...); code != 0 {
 			t.Fatal(args, out)
 		}
@@ -223,7 +229,8 @@ func TestKilledBackupAndRestore(t *testing.T) {
 		t.Fatal(out)
 	}
 	expectIntact(t, data)
-	if out, _ := run("tenant", "list"); !strings.Contains(out, "acme") || !strings.Contains(out, "Other") || strings.Contains(out, "third") {
+	if out, _ := run("tenant", "list"); !strings.Contains(out, "acme") || !strings.Contains(out, "Other") || strings.Contains(out,
+		"third") {
 		t.Error(out)
 	}
 	got, err1 := os.ReadFile(filepath.Join(data, "workspaces", "acme", "large"))
@@ -353,7 +360,8 @@ func TestDamagedTenantIsRestoredWithTheCommandsOfItsError(t *testing.T) {
 		Tenants int
 		Missing []struct{ Tenant, Error string }
 	}
-	if err := json.NewDecoder(strings.NewReader(out)).Decode(&report); code != 1 || err != nil || report.Success || report.Tenants != 1 || len(report.Missing) != 1 || report.Missing[0].Tenant != "acme" || !strings.Contains(report.Missing[0].Error, "damaged") {
+	if err := json.NewDecoder(strings.NewReader(out)).Decode(&report); code != 1 || err != nil || report.Success || report.Tenants != 1 ||
+		len(report.Missing) != 1 || report.Missing[0].Tenant != "acme" || !strings.Contains(report.Missing[0].Error, "damaged") {
 		t.Errorf("%d %s", code, out)
 	}
 	if _, err := os.Lstat(filepath.Join(home, "second.tar")); err != nil {
@@ -377,10 +385,12 @@ func TestDamagedTenantIsRestoredWithTheCommandsOfItsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, code = run("backup", filepath.Join(home, "third.tar"))
-	if code != 1 || !strings.Contains(out, "has 1 tenant,") || !strings.Contains(out, "tenant acme is not, or not completely, in the backup: the file tier of the tenant cannot be read") {
+	if code != 1 || !strings.Contains(out, "has 1 tenant,") || !strings.Contains(out,
+		"tenant acme is not, or not completely, in the backup: the file tier of the tenant cannot be read") {
 		t.Errorf("%d %s", code, out)
 	}
-	if out, code := run("tenant", "list"); code != 0 || !strings.Contains(out, "the file tier of the tenant cannot be read") || !strings.Contains(out, "Other") {
+	if out, code := run("tenant", "list"); code != 0 || !strings.Contains(out, "the file tier of the tenant cannot be read") ||
+		!strings.Contains(out, "Other") {
 		t.Errorf("%d %s", code, out)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // The capabilities of a daemon as root. It has no others while it serves, and programs that it
 // starts cannot gain others.
-const servingCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | // the files of tenants have uids of their own
+// the files of tenants have uids of their own
+const servingCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER |
 	1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETFCAP | // id maps of user namespaces; the uid of confined processes
 	1<<unix.CAP_KILL | 1<<unix.CAP_SYS_NICE | // signals to processes with these uids, and their priorities
 	1<<unix.CAP_SYS_RESOURCE // pipes beyond fs.pipe-user-pages-soft, descriptors in flight beyond RLIMIT_NOFILE

@@ -59,7 +59,8 @@ func TestDaemonDropsCapabilities(t *testing.T) {
 		t.Skip("a program that is built with cgo keeps its capabilities")
 	}
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
-	config := fmt.Sprintf("servers:\n%shttp: {tokens: {alice: %s, bob: %s}}\n", strings.ReplaceAll(calculator, "$SERVERS", exampleServers(t)), alices, bobs)
+	config := fmt.Sprintf("servers:\n%shttp: {tokens: {alice: %s, bob: %s}}\n",
+		strings.ReplaceAll(calculator, "$SERVERS", exampleServers(t)), alices, bobs)
 	d := startServing(t, "", config)
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visit("Authorization", "Bearer "+bobs)
 	works := func(when string) {
@@ -84,7 +85,8 @@ func TestDaemonDropsCapabilities(t *testing.T) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", d.pid))
 	for _, file := range append(files, fmt.Sprintf("/proc/%d/status", server)) {
 		got := statusOf(t, file)
-		for set, want := range map[string]string{"CapPrm": want, "CapEff": want, "CapBnd": want, "CapInh": "0000000000000000", "CapAmb": "0000000000000000"} {
+		for set, want := range map[string]string{"CapPrm": want, "CapEff": want, "CapBnd": want, "CapInh": "0000000000000000",
+			"CapAmb": "0000000000000000"} {
 			if got[set] != want {
 				t.Errorf("%s: %s is %s, want %s", file, set, got[set], want)
 			}

@@ -30,12 +30,14 @@ func TestChangedSkillStopsAWaitingExecution(t *testing.T) {
 	dir, ledger := books(t)
 	saveSkill(t, dir, chargeSkill)
 	serve(t, dir)
-	id := command(t, dir, "executions", "run", "--background", "-c", "from skills import charge\ncharge(1)\nwait_for('go')\nresult = charge(2)")
+	id := command(t, dir, "executions", "run", "--background", "-c",
+		"from skills import charge\ncharge(1)\nwait_for('go')\nresult = charge(2)")
 	awaitState(t, dir, "waiting")
 	saveSkill(t, dir, strings.Replace(chargeSkill, "n=n", "n=n + 10", 1))
 	command(t, dir, "executions", "signal", id, "go", "1")
 	out, err := sandpiper(dir, "executions", "watch", id).CombinedOutput()
-	if want := "the skill charge, which the first run imported, has been changed since"; err == nil || !strings.Contains(string(out), want) {
+	if want := "the skill charge, which the first run imported, has been changed since"; err == nil || !strings.Contains(string(out),
+		want) {
 		t.Errorf("%s, %v, want %q", out, err, want)
 	}
 	if diff := cmp.Diff(map[int]int{1: 1}, entered(t, ledger)); diff != "" {

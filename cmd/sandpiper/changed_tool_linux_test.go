@@ -14,7 +14,8 @@ func TestChangedToolStopsASuspendedExecution(t *testing.T) {
 	if !strings.Contains(string(r.raw), `"error_type":"suspended"`) {
 		t.Fatalf("%s", r.raw)
 	}
-	if got := s.call("", "from servers.moody import change, greet\n"+until+"change()\nresult = until(lambda: greet(name='Ada'))"); !strings.Contains(string(got.Result), "quarantined") {
+	if got := s.call("", "from servers.moody import change, greet\n"+until+
+		"change()\nresult = until(lambda: greet(name='Ada'))"); !strings.Contains(string(got.Result), "quarantined") {
 		t.Fatalf("%s", got.raw)
 	}
 	command(t, s.cmd.Dir, "executions", "signal", r.ID, "go", "1")

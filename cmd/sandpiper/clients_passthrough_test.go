@@ -16,7 +16,8 @@ import (
 // TestPassthrough connects the MCP inspector to third-party servers through the built
 // program. It needs no sandbox.
 func TestPassthrough(t *testing.T) {
-	modules := wiretest.Installed(t, ".bin/mcp-inspector", ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory")
+	modules := wiretest.Installed(t, ".bin/mcp-inspector", ".bin/mcp-server-everything", ".bin/mcp-server-filesystem",
+		".bin/mcp-server-memory")
 	binary := build(t)
 	for _, way := range longtest.Rows([]struct {
 		name  string
@@ -25,7 +26,8 @@ func TestPassthrough(t *testing.T) {
 	}{
 		{"over stdio", nil, func(_ *testing.T, home, config string) server {
 			return server{Command: binary, Args: []string{"serve", "--profile", "passthrough", "--config", config}, Env: map[string]string{
-				"XDG_CACHE_HOME": filepath.Join(home, "cache"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
+				"XDG_CACHE_HOME": filepath.Join(home, "cache"), "XDG_DATA_HOME": filepath.Join(home, "data"),
+				"XDG_CONFIG_HOME": filepath.Join(home, "config"),
 			}}
 		}},
 		{"over HTTP of 2025-11-25", []string{"--protocol-era", "legacy"}, passthroughHTTP(binary)},
@@ -99,10 +101,13 @@ func checkPassthroughTools(t *testing.T, c inspector) {
 		want       string // see covers
 	}{
 		{"echo", `{"message": "grüß dich"}`, false, `{"content": [{"type": "text", "text": "Echo: grüß dich"}]}`},
-		{"get-tiny-image", `{}`, false, `{"content": [{"type": "text"}, {"type": "image", "mimeType": "image/png", "data": "*"}, {"type": "text"}]}`},
-		{"get-structured-content", `{"location": "Chicago"}`, false, `{"content": [{"type": "text"}], "structuredContent": {"temperature": 36, "conditions": "*", "humidity": 82}}`},
+		{"get-tiny-image", `{}`, false, `{"content": [{"type": "text"}, {"type": "image", "mimeType": "image/png", "data": "*"}, ` +
+			`{"type": "text"}]}`},
+		{"get-structured-content", `{"location": "Chicago"}`, false,
+			`{"content": [{"type": "text"}], "structuredContent": {"temperature": 36, "conditions": "*", "humidity": 82}}`},
 		{"get-resource-reference", `{"resourceType": "Text", "resourceId": 1}`, false,
-			`{"content": [{"type": "text"}, {"type": "resource", "resource": {"uri": "demo://resource/dynamic/text/1", "text": "*"}}, {"type": "text"}]}`},
+			`{"content": [{"type": "text"}, {"type": "resource", "resource": {"uri": "demo://resource/dynamic/text/1", "text": "*"}}, ` +
+				`{"type": "text"}]}`},
 		{"create_entities", `{"entities": [{"name": "Ada", "entityType": "person", "observations": ["likes engines"]}]}`, false,
 			`{"content": [{"type": "text"}], "structuredContent": {"entities": [{"name": "Ada"}]}}`},
 		{"more_list_allowed_directories", `{}`, false, `{"content": [{"type": "text"}]}`},

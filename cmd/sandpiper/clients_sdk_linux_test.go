@@ -98,7 +98,8 @@ func TestTypeScriptTasks(t *testing.T) {
 	needSandbox(t)
 	d := startServing(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
 	out, _ := modules.Run(t, d.home, script(t, d.home, modules, "typescript_tasks.mjs"), d.url, webToken)
-	const want = `{"asked":["The code that is running asks: Which colour?"],"result":["blue",null],"cancelled":"cancelled","unknown":-32602,"call":"Unsupported result type 'task' for tools/call"}`
+	const want = `{"asked":["The code that is running asks: Which ` +
+		`colour?"],"result":["blue",null],"cancelled":"cancelled","unknown":-32602,"call":"Unsupported result type 'task' for tools/call"}`
 	if diff := cmp.Diff(want, strings.TrimSpace(string(out))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -140,7 +141,8 @@ func TestPythonTasks(t *testing.T) {
 	needSandbox(t)
 	d := startServing(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
 	out := runPython(t, python, "python_tasks.py", d.url, webToken)
-	const want = `{"asked": ["The code that is running asks: Which colour?"], "result": ["blue", null], "cancelled": "cancelled", "unknown": -32602, "call": "late", "tasks": ["working"]}`
+	const want = `{"asked": ["The code that is running asks: Which colour?"], "result": ["blue", null], "cancelled": "cancelled", ` +
+		`"unknown": -32602, "call": "late", "tasks": ["working"]}`
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

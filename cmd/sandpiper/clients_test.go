@@ -66,7 +66,8 @@ type server struct {
 
 func stdioServer(t *testing.T, home, binary, profile string) server {
 	return server{Command: binary, Args: []string{"serve", "--profile", profile}, Env: map[string]string{
-		"XDG_CACHE_HOME": os.Getenv("XDG_CACHE_HOME"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
+		"XDG_CACHE_HOME": os.Getenv("XDG_CACHE_HOME"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home,
+			"config"),
 	}}
 }
 
@@ -120,7 +121,8 @@ type mcpClient interface {
 
 func listTools(t *testing.T, c mcpClient) {
 	lean := []string{"execute_code", "get_tool_definition", "resume_execution", "search_tools"}
-	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_tool_categories", "list_workspace_files", "load_skill",
+	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_tool_categories", "list_workspace_files",
+		"load_skill",
 		"read_workspace_file", "restore_pii", "resume_session", "sanitize_pii", "save_skill", "write_workspace_file"})
 	slices.Sort(standard)
 	for profile, want := range map[string][]string{"lean": lean, "standard": standard} {
@@ -129,7 +131,8 @@ func listTools(t *testing.T, c mcpClient) {
 		}
 	}
 	full := c.list(t, "full")
-	for _, tool := range append(standard, "delete_skill", "execute_task", "fill_form", "get_server_tools", "get_state", "get_version", "inspect_form", "list_servers", "save_state", "select_tools") {
+	for _, tool := range append(standard, "delete_skill", "execute_task", "fill_form", "get_server_tools", "get_state", "get_version",
+		"inspect_form", "list_servers", "save_state", "select_tools") {
 		if !slices.Contains(full, tool) {
 			t.Errorf("tools of full are %q, without %s", full, tool)
 		}
@@ -152,22 +155,27 @@ func callTools(t *testing.T, c mcpClient) {
 			`{"success": true, "filename": "in/orders.csv", "content": "id,amount\n1,10\n2,32\n", "size": 20}`},
 		{"read_workspace_file", `{"filename": "../orders.csv"}`, true,
 			`{"success": false, "error": "*"}`},
-		{"execute_code", `{"code": "import csv\nrows = list(csv.DictReader(open('in/orders.csv')))\nprint(len(rows), unit)\nresult = {'sum': sum(int(r['amount']) for r in rows)}", "context_vars": {"unit": "orders"}}`, false,
+		{"execute_code", `{"code": "import csv\nrows = list(csv.DictReader(open('in/orders.csv')))\nprint(len(rows), unit)\nresult = ` +
+			`{'sum': sum(int(r['amount']) for r in rows)}", "context_vars": {"unit": "orders"}}`, false,
 			`{"success": true, "result": {"sum": 42}, "output": ["2 orders"], "execution_time_ms": "*", "execution_id": "*"}`},
 		{"execute_code", `{"code": "print('before')\n1 / 0"}`, true,
-			`{"success": false, "error": "division by zero", "error_type": "ZeroDivisionError", "traceback": "*", "output": ["before"], "execution_id": "*"}`},
+			`{"success": false, "error": "division by zero", "error_type": "ZeroDivisionError", "traceback": "*", "output": ["before"], ` +
+				`"execution_id": "*"}`},
 		{"execute_code", `{"code": "while True: pass", "timeout_seconds": 1}`, true,
 			`{"success": false, "error": "Execution timed out after 1 second", "error_type": "timeout", "output": []}`},
 		{"save_skill", `{"name": "double", "code": "def double(x): return 2 * x", "description": "twice as much", "tags": ["math"]}`, false,
 			`{"success": true, "message": "*"}`},
 		{"load_skill", `{"name": "double"}`, false,
-			`{"name": "double", "code": "def double(x): return 2 * x", "metadata": {"name": "double", "description": "twice as much", "tags": ["math"], "created": "*", "code_hash": "*"}}`},
+			`{"name": "double", "code": "def double(x): return 2 * x", "metadata": {"name": "double", "description": "twice as much", ` +
+				`"tags": ["math"], "created": "*", "code_hash": "*"}}`},
 		{"list_skills", `{}`, false,
-			`{"count": 1, "skills": [{"name": "double", "description": "twice as much", "tags": ["math"], "version": 1, "created": "*", "updated": "*", "code_hash": "*"}]}`},
+			`{"count": 1, "skills": [{"name": "double", "description": "twice as much", "tags": ["math"], "version": 1, "created": "*", ` +
+				`"updated": "*", "code_hash": "*"}]}`},
 		{"execute_code", `{"code": "from skills.double import double\ndouble(21)"}`, false,
 			`{"success": true, "result": 42}`},
 		{"get_execution_stats", `{}`, false,
-			`{"workspace": {"path": "/workspace", "file_count": 1}, "skills": {"count": 1}, "limits": {"default_timeout_seconds": 30, "default_memory_mb": 500}, "sandbox": {"backend": "process", "working": true}}`},
+			`{"workspace": {"path": "/workspace", "file_count": 1}, "skills": {"count": 1}, "limits": {"default_timeout_seconds": 30, ` +
+				`"default_memory_mb": 500}, "sandbox": {"backend": "process", "working": true}}`},
 	}, 0, 2, 4, 5, 7) {
 		answer, failed := c.call(t, "standard", step.tool, step.args)
 		if failed != step.failed {

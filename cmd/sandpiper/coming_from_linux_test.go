@@ -88,10 +88,13 @@ func migrate(t *testing.T) *migrated {
 	writeAll(t, agentic, firstSeed)
 	writeAll(t, second, secondSeed)
 	config := fmt.Sprintf("mcp_servers:\n  weather: {command: %q}\n", filepath.Join(servers, "weather"))
-	writeAll(t, second, map[string]string{"config.yaml": strings.NewReplacer("mcp_servers: []\n", config, "microsandbox", "process").Replace(secondSeed["config.yaml"])}) // few machines that test have KVM
+	// few machines that test have KVM
+	writeAll(t, second, map[string]string{"config.yaml": strings.NewReplacer("mcp_servers: []\n", config, "microsandbox", "process").
+		Replace(secondSeed["config.yaml"])})
 
 	m := &migrated{dir: second}
-	m.first = connect(t, first, fmt.Sprintf("servers: {calculator: {command: %q}}\n", filepath.Join(servers, "calculator")), "2025-11-25", "{}")
+	m.first = connect(t, first, fmt.Sprintf("servers: {calculator: {command: %q}}\n", filepath.Join(servers, "calculator")), "2025-11-25",
+		"{}")
 	m.run(t, "trust", "--yes")
 	m.second = &formClient{served: serve(t, second)}
 	source, err := filepath.Abs(pythonClient)
@@ -100,9 +103,11 @@ func migrate(t *testing.T) *migrated {
 	}
 	work := t.TempDir()
 	own := filepath.Join(work, "own.yaml")
-	writeAll(t, work, map[string]string{"own.yaml": fmt.Sprintf("servers:\n  calculator: {command: %q}\n", filepath.Join(servers, "calculator"))})
+	writeAll(t, work, map[string]string{"own.yaml": fmt.Sprintf("servers:\n  calculator: {command: %q}\n",
+		filepath.Join(servers, "calculator"))})
 	m.python = []string{python3(t), work}
-	m.pythonEnv = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "HOME="+work, "XDG_CONFIG_HOME="+work, "PYTHONPATH="+filepath.Join(source, "src"),
+	m.pythonEnv = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "HOME="+work, "XDG_CONFIG_HOME="+work,
+		"PYTHONPATH="+filepath.Join(source, "src"),
 		"SANDPIPER="+selfAsSandpiper(t), "SANDPIPER_CONFIG="+own)
 	return m
 }
@@ -210,7 +215,8 @@ func loads(yaml, dotenv string, environ []string, ok func(dir string, c *config.
 		files := maps.Clone(secondSeed)
 		files["config.yaml"], files[".env"] = yaml, dotenv
 		writeAll(t, dir, files)
-		c, err := config.Load(config.Sources{Dir: dir, File: filepath.Join(dir, "config.yaml"), Environ: append(environ, "HOME="+dir), Features: daemon.Sections(feature.OfDaemon(all.Features()))})
+		c, err := config.Load(config.Sources{Dir: dir, File: filepath.Join(dir, "config.yaml"), Environ: append(environ, "HOME="+dir),
+			Features: daemon.Sections(feature.OfDaemon(all.Features()))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,8 @@ func writeCommands(b *strings.Builder, c *cobra.Command) {
 				}
 			})
 			use := strings.TrimSuffix(sub.UseLine(), " [flags]")
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.ReplaceAll(strings.TrimPrefix(use, "sandpiper "), "|", `\|`), sub.Short, strings.Join(flags, " "))
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.ReplaceAll(strings.TrimPrefix(use, "sandpiper "), "|", `\|`), sub.Short,
+				strings.Join(flags, " "))
 		}
 	}
 }

@@ -68,7 +68,8 @@ func runConfigCheck(ctx context.Context, env *cli.Env) error {
 		}
 	}
 	if env.JSON {
-		return env.WriteJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
+		return env.WriteJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...),
+			"warnings": append([]string{}, warnings...)})
 	}
 	for _, w := range warnings {
 		env.Warn(w)
@@ -108,7 +109,8 @@ func runConfigShow(env *cli.Env) error {
 		return err
 	}
 	if env.JSON {
-		return env.WriteJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
+		return env.WriteJSON(map[string]any{"files": append([]string{}, cfg.Files...),
+			"settings": append([]config.Setting{}, cfg.Given...)})
 	}
 	key, value := 0, 0
 	for _, s := range cfg.Given {

@@ -82,5 +82,6 @@ func TestSkillsConformance(t *testing.T) {
 // missesFixture reports whether a check failed because a tool or prompts do not exist, such as
 // the tool with which a suite changes the list of tools.
 func missesFixture(failed string) bool {
-	return strings.Contains(failed, "Not testable") || strings.Contains(failed, "Mutated the tool list") || strings.Contains(failed, `method not found: "prompts/list"`)
+	return strings.Contains(failed, "Not testable") || strings.Contains(failed, "Mutated the tool list") || strings.Contains(failed,
+		`method not found: "prompts/list"`)
 }

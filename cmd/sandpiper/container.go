@@ -66,7 +66,8 @@ func newContainer(ctx context.Context, env *cli.Env) (*container, error) {
 		}
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "the sandbox needs Linux, and there is no docker, podman or nerdctl in PATH that runs the image").
+		return nil, fault.New(fault.Unavailable, "the sandbox needs Linux, and there is no docker, podman or nerdctl in PATH that runs "+
+			"the image").
 			WithHint("install and start Docker Desktop, Podman or Rancher Desktop")
 	}
 	return c, load(ctx, env, c)
@@ -80,7 +81,8 @@ func load(ctx context.Context, env *cli.Env, c *container) error {
 	env.Warn("loading the image into " + filepath.Base(c.engine) + ", once")
 	out, err := exec.CommandContext(ctx, c.engine, "load", "-i", filepath.Join(c.dir, imageFile)).CombinedOutput()
 	if err != nil {
-		return fault.New(fault.Unavailable, "%s cannot load the image: %v: %.300s", filepath.Base(c.engine), err, strings.TrimSpace(string(out))).
+		return fault.New(fault.Unavailable, "%s cannot load the image: %v: %.300s", filepath.Base(c.engine), err,
+			strings.TrimSpace(string(out))).
 			WithHint("check that the engine runs: %s info", filepath.Base(c.engine))
 	}
 	return nil
@@ -116,7 +118,8 @@ func imageID(path string) (string, error) {
 // user's configuration, and a volume for everything that is stored.
 func (c *container) arguments(settings string, serve []string, addr string) ([]string, error) {
 	args := []string{"run", "--rm", "--interactive", "--pull", "never", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "all",
-		"--security-opt", "no-new-privileges", "--security-opt", "seccomp=" + filepath.Join(c.dir, seccompFile), "--volume", "sandpiper-data:/data"}
+		"--security-opt", "no-new-privileges", "--security-opt", "seccomp=" + filepath.Join(c.dir, seccompFile), "--volume",
+		"sandpiper-data:/data"}
 	if name := filepath.Base(c.engine); strings.HasPrefix(name, "docker") {
 		args = append(args, "--security-opt", "apparmor=unconfined") // Docker's own profile denies mounts
 	}

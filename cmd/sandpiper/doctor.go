@@ -181,7 +181,8 @@ func printDiagnosis(env *cli.Env, r diagnosis) {
 	env.Printf("\nPolicy: ")
 	printPolicy(env, r.Policy)
 	if len(r.Untrusted) > 0 {
-		env.Printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", cli.StyleFor(env.Stdout).Yellow("~"), cli.VisibleName(strings.Join(r.Untrusted, ", ")), cli.AsPasted(env, "`sandpiper trust`"))
+		env.Printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", cli.StyleFor(env.Stdout).Yellow("~"),
+			cli.VisibleName(strings.Join(r.Untrusted, ", ")), cli.AsPasted(env, "`sandpiper trust`"))
 	}
 }
 

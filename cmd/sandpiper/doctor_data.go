@@ -80,7 +80,8 @@ func diagnoseData(ctx context.Context, env *cli.Env, dir string) (dataDiagnosis,
 	if r.Audit, err = verifyAudit(ctx, env, dir); err != nil {
 		add("", "audit log", err)
 	} else if p := r.Audit.Problem; p != nil {
-		add("", "audit log", fault.New(fault.Internal, "%s: %s", p.Kind, p.Text).WithHint("`sandpiper audit verify` shows where; docs/audit.md describes how to start over"))
+		add("", "audit log", fault.New(fault.Internal, "%s: %s", p.Kind, p.Text).
+			WithHint("`sandpiper audit verify` shows where; docs/audit.md describes how to start over"))
 	}
 	r.Success = len(r.Damaged) == 0
 	return r, nil
@@ -99,6 +100,7 @@ func printData(env *cli.Env, r dataDiagnosis) {
 		}
 	}
 	if r.Success {
-		env.Printf("%s %s and %s of the audit log are intact.\n", s.Green("✓"), cli.Count(r.Databases, "database"), cli.Count(int(r.Audit.Lines), "line"))
+		env.Printf("%s %s and %s of the audit log are intact.\n", s.Green("✓"), cli.Count(r.Databases, "database"),
+			cli.Count(int(r.Audit.Lines), "line"))
 	}
 }

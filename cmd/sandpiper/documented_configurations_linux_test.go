@@ -14,7 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-const emptyAPI = `{"openapi": "3.1.0", "info": {"title": "API", "version": "1"}, "servers": [{"url": "https://api.example.com"}], "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"description": "a"}}}}}}`
+const emptyAPI = `{"openapi": "3.1.0", "info": {"title": "API", "version": "1"}, "servers": [{"url": "https://api.example.com"}], ` +
+	`"paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"description": "a"}}}}}}`
 
 var (
 	yamlBlock = lazyregexp.New("(?ms)^```yaml\n(.*?)^```$")
@@ -97,7 +98,8 @@ func startDocumented(t *testing.T, text string) {
 	for _, m := range variable().FindAllStringSubmatch(text, -1) {
 		fmt.Fprintf(&clients, "%s=%s_and_enough_letters_for_a_token\n", m[1], m[1])
 	}
-	text = strings.NewReplacer("/etc/sandpiper/tls", dir, "/run/secrets", dir, "prometheus: true", `prometheus: "127.0.0.1:0"`, "127.0.0.1:9464", "127.0.0.1:0").Replace(text)
+	text = strings.NewReplacer("/etc/sandpiper/tls", dir, "/run/secrets", dir, "prometheus: true", `prometheus: "127.0.0.1:0"`,
+		"127.0.0.1:9464", "127.0.0.1:0").Replace(text)
 	if err := os.Mkdir(filepath.Join(dir, "tools_registry"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,8 @@ func startDocumented(t *testing.T, text string) {
 		accesstest.Replace(t, filepath.Join(dir, name), accesstest.PEM(ca.Cert))
 	}
 	for name, content := range map[string]string{
-		".env": clients.String(), "sandpiper.yaml": text, "github.json": emptyAPI, "api.yaml": emptyAPI, "tools_registry/full_catalog.json": `{"tools": []}`,
+		".env": clients.String(), "sandpiper.yaml": text, "github.json": emptyAPI, "api.yaml": emptyAPI,
+		"tools_registry/full_catalog.json": `{"tools": []}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)

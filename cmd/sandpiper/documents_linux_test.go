@@ -99,7 +99,8 @@ func runPage(t *testing.T, page, text, servers string, variables []string) {
 	home := t.TempDir()
 	writeOwnFiles(t, home)
 	bin := filepath.Join(home, "go", "bin") // of go install
-	s := startShell(t, home, map[string]string{"/home/me": home}, slices.Concat(variables, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
+	s := startShell(t, home, map[string]string{"/home/me": home},
+		slices.Concat(variables, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
 	got := consoleBlock.ReplaceAllStringFunc(text, func(part string) string {
 		b := consoleBlock.FindStringSubmatch(part)
 		if b[1] == "not run" {

@@ -18,7 +18,8 @@ func (v *visitor) runUntil() (answer chan string) {
 	v.t.Helper()
 	answer = make(chan string, 1)
 	go func() { // which may not end the test
-		const args = `{"code":"import os, time\nopen('runs','w').close()\nwhile not os.path.exists('go'): time.sleep(.02)\n'completed'","timeout_seconds":60}`
+		const args = `{"code":"import os, time\nopen('runs','w').close()\nwhile not os.path.exists('go'): ` +
+			`time.sleep(.02)\n'completed'","timeout_seconds":60}`
 		res, err := v.tool(v.t.Context(), "execute_code", args)
 		if err != nil {
 			answer <- "no answer: " + err.Error()
@@ -68,7 +69,8 @@ func (d *daemonProcess) stop() {
 func TestStoppingDaemonCompletesCallsAndRefusesNewOnes(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	for name, visit := range map[string]func(*daemonProcess) *visitor{"2026-07-28": func(d *daemonProcess) *visitor { return d.visit() }, "2025-11-25": func(d *daemonProcess) *visitor { return d.visitOlder() }} {
+	for name, visit := range map[string]func(*daemonProcess) *visitor{"2026-07-28": func(d *daemonProcess) *visitor { return d.visit() },
+		"2025-11-25": func(d *daemonProcess) *visitor { return d.visitOlder() }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := startServing(t, "", "http: {drain: 10m}")
@@ -81,7 +83,8 @@ func TestStoppingDaemonCompletesCallsAndRefusesNewOnes(t *testing.T) {
 			}
 			text, _ := io.ReadAll(res.Body)
 			res.Body.Close()
-			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != http.StatusServiceUnavailable || err != nil || after < 500 || after > 600 || !strings.Contains(string(text), "stopping") {
+			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != http.StatusServiceUnavailable || err != nil ||
+				after < 500 || after > 600 || !strings.Contains(string(text), "stopping") {
 				t.Errorf("a new call: %d, %v, %s", res.StatusCode, res.Header, text)
 			}
 			if err := os.WriteFile(filepath.Join(d.workspace("local"), "go"), nil, 0o644); err != nil {

@@ -99,7 +99,8 @@ func TestPersonDecidesAnUnknownCall(t *testing.T) {
 			for range 2 { // it is not used up by looking at it
 				out, err := sandpiper(dir, "executions", "resume", id).CombinedOutput()
 				m := regexp.MustCompile("sandpiper executions answer " + id + ` (\S+) `).FindStringSubmatch(string(out))
-				if err == nil || m == nil || !strings.Contains(string(out), "slow.pay") || !strings.Contains(command(t, dir, "executions", "list"), id) {
+				if err == nil || m == nil || !strings.Contains(string(out), "slow.pay") ||
+					!strings.Contains(command(t, dir, "executions", "list"), id) {
 					t.Fatalf("%v %s", err, out)
 				}
 				call = m[1]
@@ -150,10 +151,12 @@ func TestClientAsksAboutAnUnknownCall(t *testing.T) {
 				t.Fatal("the daemon has exited")
 			}
 			var m clientMessage
-			if err := json.Unmarshal(s.out.Bytes(), &m); err != nil || m.Method != "elicitation/create" || !strings.Contains(m.Params.Message, "slow.pay") {
+			if err := json.Unmarshal(s.out.Bytes(), &m); err != nil || m.Method != "elicitation/create" ||
+				!strings.Contains(m.Params.Message, "slow.pay") {
 				t.Fatalf("%s, %v", s.out.Text(), err)
 			}
-			s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":%s}}`, m.ID, choose(t, m.Params.Schema.Properties, word)))
+			s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":%s}}`, m.ID,
+				choose(t, m.Params.Schema.Properties, word)))
 			r, _ := s.hear()
 			checkPayments(t, string(r.Result), ledger, "", sixth)
 		})
@@ -184,7 +187,8 @@ func TestResumeExecutionAnswersAnUnknownCall(t *testing.T) {
 	var q struct {
 		Questions []struct{ ID, Question string }
 	}
-	if err := json.Unmarshal([]byte(asked.raw), &q); err != nil || asked.Success || len(q.Questions) != 1 || !strings.Contains(q.Questions[0].Question, "slow.pay") {
+	if err := json.Unmarshal([]byte(asked.raw), &q); err != nil || asked.Success || len(q.Questions) != 1 ||
+		!strings.Contains(q.Questions[0].Question, "slow.pay") {
 		t.Fatalf("%s, %v", asked.raw, err)
 	}
 	answer := s.tool("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":"done"}`, id))
@@ -202,7 +206,8 @@ func TestPageAsksAboutAnUnknownCall(t *testing.T) {
 	needSandbox(t)
 	const token = "0123456789-of-acme"
 	ledger := filepath.Join(t.TempDir(), "effects.txt")
-	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s}}\nservers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", token, ledger))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s}}\nservers:\n  slow: {command: ledger, args: [%q], trusted: true}\n",
+		token, ledger))
 	v := d.visit("Authorization", "Bearer "+token)
 	args, _ := json.Marshal(map[string]any{"code": twelvePayments, "timeout_seconds": 2})
 	id := regexp.MustCompile(`exec_[a-z0-9]+`).FindString(v.answer(string(args)))
@@ -281,7 +286,8 @@ func TestRepeatableCallsAreMadeAgain(t *testing.T) {
 				if killed {
 					s.ask("", code)
 					awaitEffects(t, ledger, 2)
-				} else if said := s.tool("execute_code", fmt.Sprintf(`{"code":%q,"timeout_seconds":2}`, code)); !strings.Contains(said, "timed out") || strings.Contains(said, "unknown") {
+				} else if said := s.tool("execute_code", fmt.Sprintf(`{"code":%q,"timeout_seconds":2}`, code)); !strings.Contains(said,
+					"timed out") || strings.Contains(said, "unknown") {
 					t.Errorf("the first run ended with %s", said)
 				}
 				s.kill()
@@ -353,7 +359,8 @@ func TestResultsAfterAnAnswerAndAResumeAreKept(t *testing.T) {
 	dir, ledger := slowServer(t)
 	s := serve(t, dir)
 	asked := s.call("", "from servers import slow\ncolour = ask('Which colour?')\nslow.pay(n=1, how='ok')\nresult = colour + 'ish'")
-	if said := s.tool("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":"blue"}`, asked.ID)); !strings.Contains(said, `"result":"blueish"`) {
+	if said := s.tool("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":"blue"}`, asked.ID)); !strings.Contains(said,
+		`"result":"blueish"`) {
 		t.Fatal(said)
 	}
 	s.ask("", "from servers import slow\nslow.pay(n=2, how='ok')\nslow.set(n=3, how='hang_once')\nresult = 'resumed'")
@@ -440,11 +447,13 @@ func TestTaskIsAnsweredInAnotherDaemon(t *testing.T) {
 	if !slices.Equal(names, []string{"q1"}) {
 		t.Errorf("the other daemon shows the questions %v", names)
 	}
-	if u := other.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`, m.Result.ID)); u.Error.Code != 0 {
+	if u := other.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`,
+		m.Result.ID)); u.Error.Code != 0 {
 		t.Fatalf("%+v", u)
 	}
 	for _, client := range []*formClient{other, p.formClient} {
-		if r := client.awaitTask(m.Result.ID, "completed").Result.Result; r == nil || !strings.Contains(r.Content[0].Text, `"result":"blueish"`) {
+		if r := client.awaitTask(m.Result.ID, "completed").Result.Result; r == nil || !strings.Contains(r.Content[0].Text,
+			`"result":"blueish"`) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -463,7 +472,8 @@ func TestTaskThatAnotherDaemonContinuedIsAnswered(t *testing.T) {
 	}
 	for _, id := range ids {
 		p.awaitTask(id, "input_required")
-		if u := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`, id)); u.Error.Code != 0 {
+		if u := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`,
+			id)); u.Error.Code != 0 {
 			t.Fatalf("%+v", u)
 		}
 		if r := p.awaitTask(id, "completed").Result.Result; r == nil || !strings.Contains(r.Content[0].Text, `"result":"blueish"`) {

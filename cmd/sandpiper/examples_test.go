@@ -64,7 +64,8 @@ func TestExamplesSaveTokens(t *testing.T) {
 			here := codeModeTokens(t, e.code)
 			definitions, results := direct(t, said)
 			saved := float64(definitions+results) / float64(here)
-			t.Logf("tokens direct: %d (%d definitions + %d results); tokens here: %d; %.1f times fewer", definitions+results, definitions, results, here, saved)
+			t.Logf("tokens direct: %d (%d definitions + %d results); tokens here: %d; %.1f times fewer", definitions+results, definitions,
+				results, here, saved)
 			if saved < e.times {
 				t.Errorf("direct costs %.1f times what it does here; it was at least %.1f times", saved, e.times)
 			}
@@ -191,7 +192,8 @@ func serveLean(t *testing.T) (ask func(method string, params any) protocolResult
 	})
 	t.Cleanup(stop)
 	ask = asker(t, inW, bufio.NewReader(outR))
-	ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	if _, err := io.WriteString(inW, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
 		t.Fatal(err)
 	}

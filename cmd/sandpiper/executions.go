@@ -37,7 +37,8 @@ execution that was resumed is kept, and returned again, for a day.`,
 	cli.DurationFlag(resume.Flags(), &limits.Timeout, "timeout", 0, "stop the code after this time")
 	resume.Flags().IntVar(&limits.MemoryMB, "memory", 0, "memory in `MB` that the code may use")
 	return cli.OfTenant(env, cli.Group("executions", "Run code in the background; list and resume executions",
-		executionsRunCommand(env), executionsWatchCommand(env), executionsSignalCommand(env), executionsAnswerCommand(env), executionsCancelCommand(env),
+		executionsRunCommand(env), executionsWatchCommand(env), executionsSignalCommand(env), executionsAnswerCommand(env),
+		executionsCancelCommand(env),
 		executionsListCommand(env),
 		resume,
 	))
@@ -97,7 +98,8 @@ func runExecutionsResume(ctx context.Context, env *cli.Env, id string, limits ex
 	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
 		x, err := d.Runner.Resume(ctx, home, id, limits)
 		if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound && f.Hint == "" {
-			err = f.WithHint("`sandpiper executions list` lists those that can be resumed; for an execution of a session use `sandpiper session resume`")
+			err = f.WithHint("`sandpiper executions list` lists those that can be resumed; for an execution of a session use `sandpiper " +
+				"session resume`")
 		}
 		if err != nil {
 			return err

@@ -34,7 +34,8 @@ type answerOptions struct {
 func executionsAnswerCommand(env *cli.Env) *cobra.Command {
 	var o answerOptions
 	c := &cobra.Command{
-		Use: "answer ID [VALUE] | answer ID CALL done|not-done|stop [ANSWER]", Short: "Answer a question of a background execution, or decide about a call of an interrupted one",
+		Use:   "answer ID [VALUE] | answer ID CALL done|not-done|stop [ANSWER]",
+		Short: "Answer a question of a background execution, or decide about a call of an interrupted one",
 		Long: `Answer passes a person's answer to a background execution whose state is input_required,
 also if another process runs it: an approval step of a workflow, or a question of code
 or of a server. VALUE is JSON, or text; yes and no answer a question for a decision.
@@ -88,7 +89,8 @@ func (o *answerOptions) readDecision(args []string) (err error) {
 // readDecision returns the decision with an outcome, and the answer of the call if it took effect.
 func readDecision(outcome, answer string) (tool.Decision, error) {
 	if !slices.Contains([]string{tool.TookEffect, tool.NoEffect, tool.Stop}, outcome) {
-		return tool.Decision{}, cli.Usagef("%.40q is not a decision: it is %s, %s or %s", outcome, tool.TookEffect, tool.NoEffect, tool.Stop)
+		return tool.Decision{}, cli.Usagef("%.40q is not a decision: it is %s, %s or %s", outcome, tool.TookEffect, tool.NoEffect,
+			tool.Stop)
 	}
 	if answer != "" && outcome != tool.TookEffect {
 		return tool.Decision{}, cli.Usagef("only a call that took effect (%s) has an answer", tool.TookEffect)
@@ -156,7 +158,8 @@ func (o answerOptions) choose(open []question.Question) (question.Question, erro
 		names = append(names, q.ID)
 	}
 	if o.question == "" {
-		return question.Question{}, cli.Usagef("%d questions are open: choose one with --question, of %s", len(open), strings.Join(names, ", "))
+		return question.Question{}, cli.Usagef("%d questions are open: choose one with --question, of %s", len(open),
+			strings.Join(names, ", "))
 	}
 	return question.Question{}, cli.Usagef("there is no open question %.40q; there are %s", o.question, strings.Join(names, ", "))
 }

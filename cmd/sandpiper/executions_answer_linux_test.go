@@ -54,7 +54,9 @@ func TestQuestionIsAnsweredInAnotherProcess(t *testing.T) {
 	if got := other.tool("resume_execution", `{"execution_id":"`+id+`","answer":"x"}`); !strings.Contains(got, "does not fit") {
 		t.Error(got)
 	}
-	if got := other.tool("resume_execution", `{"execution_id":"`+id+`","answer":5}`); !strings.Contains(got, "was passed on") && !strings.Contains(got, `"result":5`) { // if it runs it itself
+	// if it runs it itself
+	if got := other.tool("resume_execution", `{"execution_id":"`+id+`","answer":5}`); !strings.Contains(got,
+		"was passed on") && !strings.Contains(got, `"result":5`) {
 		t.Error(got)
 	}
 	if got := command(t, dir, "executions", "watch", id); got != "5" {
@@ -63,7 +65,8 @@ func TestQuestionIsAnsweredInAnotherProcess(t *testing.T) {
 	if diff := cmp.Diff(map[int]int{1: 1, 2: 1}, entered(t, ledger)); diff != "" {
 		t.Error(diff)
 	}
-	if out, err := sandpiper(dir, "executions", "answer", id, "6").CombinedOutput(); err == nil || !strings.Contains(string(out), "asks no question now") {
+	if out, err := sandpiper(dir, "executions", "answer", id, "6").
+		CombinedOutput(); err == nil || !strings.Contains(string(out), "asks no question now") {
 		t.Errorf("%v %s", err, out)
 	}
 }
@@ -89,7 +92,8 @@ func TestApprovalOfBackgroundCall(t *testing.T) {
 		t.Errorf("%v %s", err, out)
 	}
 	s.kill()
-	if out, err := sandpiper(dir, "approvals", "approve", approval).CombinedOutput(); err != nil || !strings.Contains(string(out), id+" continues when a daemon runs\n") {
+	if out, err := sandpiper(dir, "approvals", "approve", approval).
+		CombinedOutput(); err != nil || !strings.Contains(string(out), id+" continues when a daemon runs\n") {
 		t.Errorf("%v %s", err, out)
 	}
 	if out := command(t, dir, "executions", "list", "--background"); !strings.HasSuffix(out, "; it continues when a daemon runs") {

@@ -44,14 +44,16 @@ execution.`,
 	f.BoolVar(&background, "background", false, "print the id and return at once")
 	f.StringVarP(&o.source.Text, "code", "c", "", "run `CODE`")
 	f.StringVar(&description, "task", "", "solve the task described by `TEXT` instead of running code")
-	cli.EnumFlag(f, &restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report", string(journal.ResumeOnRestart), string(journal.ReportOnRestart))
+	cli.EnumFlag(f, &restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report", string(journal.ResumeOnRestart),
+		string(journal.ReportOnRestart))
 	cli.DurationFlag(f, &o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	return c
 }
 
-func runExecutionsRun(ctx context.Context, env *cli.Env, o execOptions, description string, restart journal.OnRestart, background bool) error {
+func runExecutionsRun(ctx context.Context, env *cli.Env, o execOptions, description string, restart journal.OnRestart,
+	background bool) error {
 	b := execution.StoredRequest{Task: description}
 	if description == "" || o.source.Inline || o.source.File != "" {
 		req, err := newRequest(env, o)
@@ -119,7 +121,8 @@ func watch(ctx context.Context, env *cli.Env, d *daemon.Daemon, h *home.Home, id
 		}
 		running.State.Store(&b.State)
 		if last.State == "" && !cli.HintDaemon(env, d) {
-			env.Note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
+			env.Note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id +
+				"` shows it later")
 		}
 		if !env.JSON {
 			showChange(env, last, b, running.Show)

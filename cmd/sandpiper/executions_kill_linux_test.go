@@ -297,7 +297,8 @@ func TestTenantListsOwnExecutionsOnly(t *testing.T) {
 	if got := text(alice, "resume_execution", "{}"); !strings.Contains(got, `"count":1,`) || !strings.Contains(got, `"state":"suspended"`) {
 		t.Error(got)
 	}
-	if got := text(alice, "resume_execution", `{"session_id":"s"}`); !strings.Contains(got, `"count":1,`) || !strings.Contains(got, `"state":"suspended"`) {
+	if got := text(alice, "resume_execution", `{"session_id":"s"}`); !strings.Contains(got, `"count":1,`) || !strings.Contains(got,
+		`"state":"suspended"`) {
 		t.Error(got)
 	}
 	const none = `{"count":0,"executions":[],"success":true}`

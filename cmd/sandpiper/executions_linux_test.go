@@ -57,7 +57,8 @@ func testQuestionSurvives(t *testing.T, version string, end func(*formClient)) {
 		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &suspended); err != nil || len(suspended.Questions) != 1 {
 			t.Fatalf("%+v: %v", m, err)
 		}
-		second.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, suspended.ID, suspended.Questions[0].ID), "")
+		second.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, suspended.ID, suspended.Questions[0].ID),
+			"")
 	} else {
 		if len(m.Result.Requests) != 1 {
 			t.Fatalf("%+v", m)

@@ -78,7 +78,8 @@ func TestExportedWorkflowIsATool(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	s.awaitChange()
-	listed := `"description":"Write an entry.","inputSchema":{"properties":{"n":{"minimum":1,"type":"integer"}},"required":["n"],"type":"object"},"name":"write_entry"`
+	listed := `"description":"Write an ` +
+		`entry.","inputSchema":{"properties":{"n":{"minimum":1,"type":"integer"}},"required":["n"],"type":"object"},"name":"write_entry"`
 	if got := s.request("tools/list", "{}"); !strings.Contains(got, listed) {
 		t.Errorf("the tools are %s", got)
 	}
@@ -104,7 +105,8 @@ func TestExportedWorkflowIsATool(t *testing.T) {
 
 	command(t, dir, "workflow", "delete", "write_entry")
 	s.awaitChange()
-	if got := s.request("tools/call", `{"name":"write_entry","arguments":{"n":4}}`); !strings.Contains(got, `there is no tool \"write_entry\"`) {
+	if got := s.request("tools/call", `{"name":"write_entry","arguments":{"n":4}}`); !strings.Contains(got,
+		`there is no tool \"write_entry\"`) {
 		t.Error(got)
 	}
 }
@@ -157,7 +159,8 @@ func TestExportedWorkflowAsks(t *testing.T) {
 		}
 	}
 	first := post("")
-	if err := json.Unmarshal([]byte(first), &asked); err != nil || asked.Result.ResultType != "input_required" || len(asked.Result.InputRequests) != 1 {
+	if err := json.Unmarshal([]byte(first), &asked); err != nil || asked.Result.ResultType != "input_required" ||
+		len(asked.Result.InputRequests) != 1 {
 		t.Fatalf("%v in %s", err, first)
 	}
 	replies := map[string]any{}
@@ -165,7 +168,8 @@ func TestExportedWorkflowAsks(t *testing.T) {
 		replies[id] = map[string]any{"action": "accept", "content": map[string]bool{"answer": true}}
 	}
 	text, _ := json.Marshal(replies)
-	if got := post(fmt.Sprintf(`"inputResponses":%s,"requestState":%q,`, text, asked.Result.RequestState)); !strings.Contains(got, `\"result\":true`) {
+	if got := post(fmt.Sprintf(`"inputResponses":%s,"requestState":%q,`, text, asked.Result.RequestState)); !strings.Contains(got,
+		`\"result\":true`) {
 		t.Errorf("%s\n%s", first, got)
 	}
 }

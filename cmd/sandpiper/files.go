@@ -40,7 +40,8 @@ func filesListCommand(env *cli.Env) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "ls [PATH]", Aliases: []string{"list"}, Short: "List files, recursively",
-		Long:    "Ls lists the files in the workspace or in PATH. Results that were too large for an answer, in " + home.ResultsDir + ", are listed only with --all or if PATH names them.",
+		Long: "Ls lists the files in the workspace or in PATH. Results that were too large for an answer, in " + home.ResultsDir +
+			", are listed only with --all or if PATH names them.",
 		Example: "  sandpiper files ls\n  sandpiper files ls reports",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

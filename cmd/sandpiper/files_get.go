@@ -21,9 +21,12 @@ func filesGetCommand(env *cli.Env) *cobra.Command {
 	var g getter
 	cmd := &cobra.Command{
 		Use: "get NAME... [-]", Short: "Copy files and directories out of the workspace",
-		Long:    "Get copies files of the workspace into the current directory, under their names; a directory is copied with all files below it. With --as, one file is copied to another path, or into it if it is a directory. - as the last argument, or --as -, prints the file. A file that exists is overwritten only with --force.",
-		Example: "  sandpiper files get report.csv\n  sandpiper files get report.csv --as ~/reports/november.csv\n  sandpiper files get report.csv - | head",
-		Args:    cobra.MinimumNArgs(1),
+		Long: "Get copies files of the workspace into the current directory, under their names; a directory is copied with all files " +
+			"below it. With --as, one file is copied to another path, or into it if it is a directory. - as the last argument, or --as " +
+			"-, prints the file. A file that exists is overwritten only with --force.",
+		Example: "  sandpiper files get report.csv\n  sandpiper files get report.csv --as ~/reports/november.csv\n  sandpiper files get " +
+			"report.csv - | head",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if last := len(args) - 1; last > 0 && args[last] == "-" {
 				args, g.as = args[:last], "-"
@@ -60,7 +63,8 @@ func getAll(ctx context.Context, env *cli.Env, g *getter, names []string) error 
 		}
 	}
 	if env.JSON {
-		return env.WriteJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s", cli.Count(g.done.bytes, "byte"), cli.Count(g.done.files, "file"))})
+		return env.WriteJSON(map[string]any{"success": true,
+			"message": fmt.Sprintf("Written %s to %s", cli.Count(g.done.bytes, "byte"), cli.Count(g.done.files, "file"))})
 	}
 	return nil
 }

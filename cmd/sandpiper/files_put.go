@@ -19,9 +19,11 @@ func filesPutCommand(env *cli.Env) *cobra.Command {
 	var as string
 	cmd := &cobra.Command{
 		Use: "put PATH...", Short: "Copy files and directories into the workspace",
-		Long:    "Put copies each PATH, or standard input for -, into the workspace. A file or directory keeps its name; --as stores one under another name. A directory is copied with all files below it; the name . means the workspace itself.",
-		Example: "  sandpiper files put ~/data/sales.csv ~/data/orders.csv\n  sandpiper files put sales.csv --as 2026/sales.csv\n  sandpiper files put ~/data --as .\n  curl -s https://example.com/data.json | sandpiper files put - --as data.json",
-		Args:    cobra.MinimumNArgs(1),
+		Long: "Put copies each PATH, or standard input for -, into the workspace. A file or directory keeps its name; --as stores one " +
+			"under another name. A directory is copied with all files below it; the name . means the workspace itself.",
+		Example: "  sandpiper files put ~/data/sales.csv ~/data/orders.csv\n  sandpiper files put sales.csv --as 2026/sales.csv\n  " +
+			"sandpiper files put ~/data --as .\n  curl -s https://example.com/data.json | sandpiper files put - --as data.json",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			copies, err := planCopies(args, as)
 			if err != nil {

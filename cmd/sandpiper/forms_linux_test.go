@@ -93,7 +93,8 @@ func (s formSession) text(m clientMessage) string {
 func (s formSession) extracted() map[string]any {
 	s.t.Helper()
 	var r struct{ Result map[string]any }
-	if err := json.Unmarshal([]byte(s.call("execute_code", map[string]any{"code": extractLetter + extractFamily})), &r); err != nil || len(r.Result) != 12 {
+	if err := json.Unmarshal([]byte(s.call("execute_code", map[string]any{"code": extractLetter + extractFamily})), &r); err != nil ||
+		len(r.Result) != 12 {
 		s.t.Fatalf("%v: %v", err, r)
 	}
 	return r.Result
@@ -124,8 +125,10 @@ func (s formSession) noValues() {
 func TestFillGovernmentForm(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
-	s := newFormSession(t, "2025-11-25", `{"elicitation":{}}`, map[string]string{"permit.pdf": string(formtest.Application()), "letter.txt": letter, "family.csv": family})
-	if text := s.call("inspect_form", map[string]any{"file": "permit.pdf"}); !strings.Contains(text, `{"name":"sex","label":"Sex","type":"choice","page":1,"required":true,"options":[{"value":"Female"},{"value":"Male"},{"value":"Other"}]}`) {
+	s := newFormSession(t, "2025-11-25", `{"elicitation":{}}`,
+		map[string]string{"permit.pdf": string(formtest.Application()), "letter.txt": letter, "family.csv": family})
+	if text := s.call("inspect_form", map[string]any{"file": "permit.pdf"}); !strings.Contains(text,
+		`{"name":"sex","label":"Sex","type":"choice","page":1,"required":true,"options":[{"value":"Female"},{"value":"Male"},{"value":"Other"}]}`) {
 		t.Errorf("inspect_form: %s", text)
 	}
 	data := s.extracted()
@@ -136,22 +139,27 @@ func TestFillGovernmentForm(t *testing.T) {
 	}
 	s.sendCall("fill_form", string(args), "")
 	asked := s.nextMessage()
-	if got := fmt.Sprint(asked.Params.Schema.Required); got != "[sex reasons consent signed_on]" || !strings.Contains(asked.Params.Message, "permit.pdf") {
+	if got := fmt.Sprint(asked.Params.Schema.Required); got != "[sex reasons consent signed_on]" || !strings.Contains(asked.Params.Message,
+		"permit.pdf") {
 		t.Errorf("asked for %s: %s", got, asked.Params.Message)
 	}
-	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"sex":"Female","reasons":"A position at the observatory.\nMy family lives here.","consent":true,"signed_on":"tomorrow"}}}`, asked.ID))
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"sex":"Female","reasons":"A position at the `+
+		`observatory.\nMy family lives here.","consent":true,"signed_on":"tomorrow"}}}`, asked.ID))
 	again := s.nextMessage() // the date is not one
-	if got := fmt.Sprint(again.Params.Schema.Required); got != "[signed_on]" || !strings.Contains(again.Params.Message, "a date is needed") {
+	if got := fmt.Sprint(again.Params.Schema.Required); got != "[signed_on]" || !strings.Contains(again.Params.Message,
+		"a date is needed") {
 		t.Errorf("asked again for %s: %s", got, again.Params.Message)
 	}
 	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"signed_on":"2026-11-24"}}}`, again.ID))
 	answer := s.text(s.nextMessage())
-	for _, part := range []string{`"success":true`, `| Surname (as in your passport): | [`, `| Sex: | Female | answer |`, `| Purposes: | Work<br>Research | data |`, `bytes to forms/filled.pdf`} {
+	for _, part := range []string{`"success":true`, `| Surname (as in your passport): | [`, `| Sex: | Female | answer |`,
+		`| Purposes: | Work<br>Research | data |`, `bytes to forms/filled.pdf`} {
 		if !strings.Contains(strings.ReplaceAll(answer, `\u003c`, "<"), part) {
 			t.Errorf("no %q in %s", part, answer)
 		}
 	}
-	if text := s.call("inspect_form", map[string]any{"file": "forms/filled.pdf"}); !strings.Contains(text, `"label":"E-mail address","type":"text","page":1,"required":true,"value":"[EMAIL_`) {
+	if text := s.call("inspect_form", map[string]any{"file": "forms/filled.pdf"}); !strings.Contains(text,
+		`"label":"E-mail address","type":"text","page":1,"required":true,"value":"[EMAIL_`) {
 		t.Errorf("inspect_form of the filled form: %s", text)
 	}
 	s.noValues()
@@ -203,7 +211,8 @@ func checkRendered(t *testing.T, doc string) {
 			t.Errorf("the filled form lacks the line %q:\n%s", line, text)
 		}
 	}
-	if out, err := exec.Command("pdftoppm", "-r", "72", "-png", path, filepath.Join(dir, "page")).CombinedOutput(); err != nil || len(out) > 0 {
+	if out, err := exec.Command("pdftoppm", "-r", "72", "-png", path, filepath.Join(dir, "page")).
+		CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if keep := os.Getenv("FORM_TEST_OUTPUT"); keep != "" {
@@ -214,7 +223,8 @@ func checkRendered(t *testing.T, doc string) {
 		of       image.Image
 		at       image.Point
 		selected bool
-	}{"Female": {first, image.Pt(50, 622), true}, "Male": {first, image.Pt(125, 622), false}, "consent": {second, image.Pt(50, 605), true}} {
+	}{"Female": {first, image.Pt(50, 622), true}, "Male": {first, image.Pt(125, 622), false},
+		"consent": {second, image.Pt(50, 605), true}} {
 		if n := ink(box.of, box.at); (n > 8) != box.selected {
 			t.Errorf("%s has %d dark points", name, n)
 		}
@@ -239,7 +249,8 @@ func page(t *testing.T, path string) image.Image {
 // from code: the model's code has tokens, and the file has the values.
 func TestFillHTMLForm(t *testing.T) {
 	t.Parallel()
-	s := newFormSession(t, "2026-07-28", `{"elicitation":{"form":{}}}`, map[string]string{"permit.html": formtest.HTMLApplication, "letter.txt": letter})
+	s := newFormSession(t, "2026-07-28", `{"elicitation":{"form":{}}}`,
+		map[string]string{"permit.html": formtest.HTMLApplication, "letter.txt": letter})
 	const code = extractLetter + `
 save_state("profile", {"gender": "Female", "nationality": "France"})
 f = forms.open("permit.html").fill(result)
@@ -256,14 +267,16 @@ result = {"review": f.review(), "values": f.values, "submit": f.action}`
 	}
 	s.sendCall("execute_code", string(args), fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q1":{"action":"accept","content":{"reasons":"work","consent":true}}}`, asked.Result.State))
 	answer := s.text(s.nextMessage())
-	for _, part := range []string{`"success":true`, `| Nationality: | Poland | data |`, `| Sex: | Female | profile |`, `| E-mail: | [EMAIL_`, `"action":"https://permits.example/apply"`} {
+	for _, part := range []string{`"success":true`, `| Nationality: | Poland | data |`, `| Sex: | Female | profile |`,
+		`| E-mail: | [EMAIL_`, `"action":"https://permits.example/apply"`} {
 		if !strings.Contains(answer, part) {
 			t.Errorf("no %q in %s", part, answer)
 		}
 	}
 	s.noValues()
 	filled := s.file("filled.html")
-	for _, part := range []string{`value="Kowalczyk-Łęcki"`, `value="zoe.kowalczyk@example.com"`, `value="f" required="" checked="checked"`, `value="PL" selected="selected"`, `>work</textarea>`} {
+	for _, part := range []string{`value="Kowalczyk-Łęcki"`, `value="zoe.kowalczyk@example.com"`, `value="f" required="" checked="checked"`,
+		`value="PL" selected="selected"`, `>work</textarea>`} {
 		if !strings.Contains(filled, part) {
 			t.Errorf("the file lacks %s:\n%s", part, filled)
 		}
@@ -280,7 +293,8 @@ func TestFillJSONSchemaForm(t *testing.T) {
 	if text := s.call("execute_code", map[string]any{"code": code}); !strings.Contains(text, `"success":true`) {
 		t.Error(text)
 	}
-	text := s.call("fill_form", map[string]any{"file": "order.json", "data": map[string]any{"customer": map[string]any{"name": "Ada"}, "delivery": "2026-12-01"}, "save_as": "again.json"})
+	text := s.call("fill_form", map[string]any{"file": "order.json",
+		"data": map[string]any{"customer": map[string]any{"name": "Ada"}, "delivery": "2026-12-01"}, "save_as": "again.json"})
 	for _, name := range []string{"filled.json", "again.json"} {
 		if filled := s.file(name); !strings.Contains(filled, `"delivery": "2026-12-01"`) {
 			t.Errorf("%s is %q; fill_form: %s", name, filled, text)
@@ -292,9 +306,11 @@ func TestFillJSONSchemaForm(t *testing.T) {
 func TestFormWithoutPerson(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
-	s := newFormSession(t, "2025-11-25", `{}`, map[string]string{"permit.pdf": string(formtest.Application()), "plain.pdf": string(formtest.NewBuilder().Bytes())})
+	s := newFormSession(t, "2025-11-25", `{}`, map[string]string{"permit.pdf": string(formtest.Application()),
+		"plain.pdf": string(formtest.NewBuilder().Bytes())})
 	for code, want := range map[string][]string{
-		`forms.open("permit.pdf").fill({"surname": "A"}, ask=False).save("out.pdf")`: {`"success":false`, `"error_type":"FormError"`, `[given_names: missing]`, `[consent: missing]`},
+		`forms.open("permit.pdf").fill({"surname": "A"}, ask=False).save("out.pdf")`: {`"success":false`, `"error_type":"FormError"`,
+			`[given_names: missing]`, `[consent: missing]`},
 		`forms.open("plain.pdf")`:                  {`plain.pdf: the document has no fields`},
 		`forms.open("permit.pdf").save("out.pdf")`: {"call fill(data) first"},
 		`forms.open("none.pdf")`:                   {"File not found: none.pdf"},
@@ -309,7 +325,8 @@ func TestFormWithoutPerson(t *testing.T) {
 			}
 		}
 	}
-	if text := s.call("fill_form", map[string]any{"file": "permit.pdf", "data": map[string]any{"surname": strings.Repeat("x", 999)}, "save_as": "out.pdf"}); !strings.Contains(text, "[surname: too_long]") || strings.Contains(text, "<code>") {
+	if text := s.call("fill_form", map[string]any{"file": "permit.pdf", "data": map[string]any{"surname": strings.Repeat("x", 999)},
+		"save_as": "out.pdf"}); !strings.Contains(text, "[surname: too_long]") || strings.Contains(text, "<code>") {
 		t.Errorf("fill_form: %s", text)
 	}
 	var waits struct {
@@ -320,7 +337,8 @@ func TestFormWithoutPerson(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &waits); err != nil || waits.Type != "approval_required" {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if text := s.call("resume_execution", map[string]any{"execution_id": waits.ID, "answer": map[string]string{"action": "decline"}}); !strings.Contains(text, "[given_names: missing]") {
+	if text := s.call("resume_execution", map[string]any{"execution_id": waits.ID,
+		"answer": map[string]string{"action": "decline"}}); !strings.Contains(text, "[given_names: missing]") {
 		t.Errorf("declined: %s", text)
 	}
 	if text := s.call("list_workspace_files", map[string]any{}); strings.Contains(text, "out.pdf") {

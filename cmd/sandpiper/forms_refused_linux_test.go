@@ -25,7 +25,8 @@ func badForms() map[string][]byte {
 	return map[string][]byte{
 		"no_fields": formtest.NewBuilder().Bytes(),
 		"encrypted": build(func(b *formtest.Builder) {
-			n := b.Add("<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O <" + strings.Repeat("28", 32) + "> /U <" + strings.Repeat("29", 32) + "> >>")
+			n := b.Add("<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O <" + strings.Repeat("28", 32) + "> /U <" + strings.Repeat("29",
+				32) + "> >>")
 			b.Trailer = fmt.Sprintf("/Encrypt %d 0 R /ID [<0102> <0102>]", n)
 		}),
 		"broken":  whole[:len(whole)/2],
@@ -60,26 +61,33 @@ except forms.Error as e:
 				Problems []string
 			}
 		}
-		if err := json.Unmarshal([]byte(s.call("execute_code", map[string]any{"code": code, "context_vars": map[string]any{"file": file, "data": data}})), &r); err != nil {
+		if err := json.Unmarshal([]byte(s.call("execute_code",
+			map[string]any{"code": code, "context_vars": map[string]any{"file": file, "data": data}})), &r); err != nil {
 			t.Fatal(err)
 		}
 		return r.Result.Problems, r.Result.Message
 	}
 	for problem := range badForms() {
-		if got, message := fill(problem+".pdf", map[string]any{"name": "x"}); !slices.Equal(got, []string{" " + problem}) || !strings.HasPrefix(message, problem+".pdf: ") {
+		if got, message := fill(problem+".pdf", map[string]any{"name": "x"}); !slices.Equal(got, []string{" " + problem}) ||
+			!strings.HasPrefix(message, problem+".pdf: ") {
 			t.Errorf("%s.pdf: %q: %s", problem, got, message)
 		}
-		if text := s.call("fill_form", map[string]any{"file": problem + ".pdf", "data": map[string]any{"name": "x"}, "save_as": "out.pdf"}); !strings.Contains(text, `"error_type":"FormError"`) || !strings.Contains(text, problem+".pdf: ") {
+		if text := s.call("fill_form", map[string]any{"file": problem + ".pdf", "data": map[string]any{"name": "x"},
+			"save_as": "out.pdf"}); !strings.Contains(text, `"error_type":"FormError"`) || !strings.Contains(text, problem+".pdf: ") {
 			t.Errorf("fill_form of %s.pdf: %s", problem, text)
 		}
 	}
 	for file, want := range map[string][]string{
-		"permit.pdf": {"addr_street missing", "addr_town missing", "addr_zip too_long", "consent wrong_type", "contact_mail missing", "dob wrong_type", "given_names missing",
-			"nationality not_an_option", "passport_no too_long", "reasons missing", "sex missing", "signed_on missing", "surname wrong_type"},
-		"permit.html": {"consent wrong_type", "contact missing", "dob wrong_type", "given_names missing", "nationality not_an_option", "reasons missing", "sex missing",
+		"permit.pdf": {"addr_street missing", "addr_town missing", "addr_zip too_long", "consent wrong_type", "contact_mail missing",
+			"dob wrong_type", "given_names missing",
+			"nationality not_an_option", "passport_no too_long", "reasons missing", "sex missing", "signed_on missing",
+			"surname wrong_type"},
+		"permit.html": {"consent wrong_type", "contact missing", "dob wrong_type", "given_names missing", "nationality not_an_option",
+			"reasons missing", "sex missing",
 			"surname wrong_type", "zip pattern"},
 	} {
-		got, message := fill(file, map[string]any{"surname": []string{"a", "b"}, "dob": "soon", "passport_no": "AB12345678", "nationality": "Atlantis", "zip": "123456789012", "consent": "perhaps"})
+		got, message := fill(file, map[string]any{"surname": []string{"a", "b"}, "dob": "soon", "passport_no": "AB12345678",
+			"nationality": "Atlantis", "zip": "123456789012", "consent": "perhaps"})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
@@ -122,7 +130,8 @@ except forms.Error as e:
 f.fill(data).save("filled.pdf")
 again = forms.open("filled.pdf")
 result = [len(f.fields), f.pages, problems, sum(field.get("value") == data[field["name"]] for field in again.fields)]`
-	if text := s.call("execute_code", map[string]any{"code": code, "timeout_seconds": 120}); !strings.Contains(text, `"result":[2000,10,[["field_1999_x","too_long"]],2000]`) {
+	if text := s.call("execute_code", map[string]any{"code": code, "timeout_seconds": 120}); !strings.Contains(text,
+		`"result":[2000,10,[["field_1999_x","too_long"]],2000]`) {
 		t.Errorf("%.500s", text)
 	}
 }

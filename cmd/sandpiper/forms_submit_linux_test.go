@@ -20,8 +20,10 @@ func TestFilledFormIsSubmitted(t *testing.T) {
 			needSandbox(t)
 			home := t.TempDir()
 			record := filepath.Join(home, "record")
-			config := "profile: full\npii: {addresses: all}\nservers:\n  crm: {command: " + exampleServers(t) + "/crm, args: [--record, " + record + "]}\n"
-			for name, content := range map[string]string{"permit.html": formtest.HTMLApplication, "letter.txt": letter, "sandpiper.yaml": config} {
+			config := "profile: full\npii: {addresses: all}\nservers:\n  crm: {command: " + exampleServers(t) + "/crm, args: [--record, " +
+				record + "]}\n"
+			for name, content := range map[string]string{"permit.html": formtest.HTMLApplication, "letter.txt": letter,
+				"sandpiper.yaml": config} {
 				path := filepath.Join(home, name)
 				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
@@ -49,14 +51,17 @@ form = forms.open("permit.html").fill(result, profile={"nationality": "France"})
 form.save("filled.html")
 sent = crm.upsert_contact(email=form.values["contact"], name=form.values["given_names"] + " " + form.values["surname"])
 result = {"review": form.review(), "sent": sent}`
-			text, failed, err := client.Start(t, sandpiper(home, "serve")).Call("execute_code", map[string]any{"code": code, "timeout_seconds": 60})
+			text, failed, err := client.Start(t, sandpiper(home, "serve")).
+				Call("execute_code", map[string]any{"code": code, "timeout_seconds": 60})
 			if err != nil || failed {
 				t.Fatalf("%s %v", text, err)
 			}
-			if len(asked) != 2 || !strings.Contains(asked[0], "To fill in permit.html, 3 more values are needed") || !strings.Contains(asked[1], `"email": "zoe.kowalczyk@example.com"`) {
+			if len(asked) != 2 || !strings.Contains(asked[0], "To fill in permit.html, 3 more values are needed") ||
+				!strings.Contains(asked[1], `"email": "zoe.kowalczyk@example.com"`) {
 				t.Errorf("asked %q", asked)
 			}
-			for _, part := range []string{"| E-mail: | [EMAIL_", "| Surname: | [", "| Nationality: | Poland | data |", "| Reasons: | work | answer |"} {
+			for _, part := range []string{"| E-mail: | [EMAIL_", "| Surname: | [", "| Nationality: | Poland | data |",
+				"| Reasons: | work | answer |"} {
 				if !strings.Contains(text, part) {
 					t.Errorf("no %q in %s", part, text)
 				}

@@ -22,7 +22,8 @@ func newInjectionClient(t *testing.T, config, version string, args ...string) *r
 	script := filepath.Join(t.TempDir(), "script")
 	part := map[string]any{"content": []any{map[string]any{"type": "text", "text": injection}}}
 	upstreamtest.Write(t, script, upstreamtest.Script{
-		Tools: append(peopleTools(), asJSON(map[string]any{"name": "described", "description": injection, "inputSchema": map[string]any{"type": "object"}})),
+		Tools: append(peopleTools(), asJSON(map[string]any{"name": "described", "description": injection,
+			"inputSchema": map[string]any{"type": "object"}})),
 		Answers: map[string]json.RawMessage{
 			"call records": asJSON(part), "call fail": asJSON(map[string]any{"isError": true, "content": part["content"]}),
 			"read note://1": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://1", "text": injection}}}),
@@ -58,7 +59,8 @@ func TestServerTextIsMarkedAsData(t *testing.T) {
 				r := w.execute("from servers import people\nv = people.records()\nwrite_file('v.txt', v)\nprint(v)\nresult = v")
 				checkEscaped(t, "a result", r.raw)
 				var answer struct{ Warnings []string }
-				if err := json.Unmarshal([]byte(r.raw), &answer); err != nil || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "server people returned text") {
+				if err := json.Unmarshal([]byte(r.raw), &answer); err != nil || len(answer.Warnings) != 1 ||
+					!strings.Contains(answer.Warnings[0], "server people returned text") {
 					t.Errorf("warnings %q, %v", answer.Warnings, err)
 				}
 				if !strings.Contains(r.raw, "from server people; ") {
@@ -67,9 +69,11 @@ func TestServerTextIsMarkedAsData(t *testing.T) {
 				checkEscaped(t, "an error", w.execute("from servers import people\npeople.fail()").raw)
 				checkEscaped(t, "a resource", w.execute("from servers.people import resources\nresult = resources.read('note://1')").raw)
 				checkEscaped(t, "a file", w.call("read_workspace_file", map[string]any{"filename": "v.txt"}))
-				checkEscaped(t, "a description", w.call("get_tool_definition", map[string]any{"tool_name": "people.described", "schemas": true}))
+				checkEscaped(t, "a description", w.call("get_tool_definition",
+					map[string]any{"tool_name": "people.described", "schemas": true}))
 				// Code receives the unchanged value.
-				same := w.execute(fmt.Sprintf("from servers import people\nresult = people.records() == %s == read_file('v.txt')", asJSON(injection)))
+				same := w.execute(fmt.Sprintf("from servers import people\nresult = people.records() == %s == read_file('v.txt')",
+					asJSON(injection)))
 				if string(same.Result) != "true" {
 					t.Errorf("code received a changed value: %s", same.raw)
 				}
@@ -111,14 +115,16 @@ func TestCommandHooks(t *testing.T) {
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
 	hook := filepath.Join(dir, "hook.sh")
-	if err := os.WriteFile(hook, []byte("cat >> "+seen+"; echo >> "+seen+"; grep -q blocked_word "+seen+" && echo '{\"decision\":\"block\",\"reason\":\"that word\"}' && exit; echo '{\"decision\":\"allow\"}'\n"), 0o600); err != nil {
+	if err := os.WriteFile(hook, []byte("cat >> "+seen+"; echo >> "+seen+"; grep -q blocked_word "+seen+
+		" && echo '{\"decision\":\"block\",\"reason\":\"that word\"}' && exit; echo '{\"decision\":\"allow\"}'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var hooks []string
 	for _, on := range []string{"before_tool_call", "after_tool_call", "before_code", "after_code"} {
 		hooks = append(hooks, fmt.Sprintf("{on: %s, command: [/bin/sh, %s]}", on, hook))
 	}
-	w := newInjectionClient(t, "guardrails: {hooks: ["+strings.Join(hooks, ", ")+", {on: before_tool_call, tool: people.fail, command: [/there/is/none]}]}\n", "2026-07-28")
+	w := newInjectionClient(t, "guardrails: {hooks: ["+strings.Join(hooks,
+		", ")+", {on: before_tool_call, tool: people.fail, command: [/there/is/none]}]}\n", "2026-07-28")
 	if r := w.execute("from servers import people\nresult = len(people.records())"); r.Error != "" {
 		t.Errorf("%s", r.raw)
 	}
@@ -137,7 +143,8 @@ func TestCommandHooks(t *testing.T) {
 	if got := strings.Join(events, " "); got != "before_code before_tool_call after_tool_call after_code" {
 		t.Errorf("hook events: %s", got)
 	}
-	if r := w.execute("from servers import people\npeople.fail()"); !strings.Contains(r.Error, "people.fail was not called") || !strings.Contains(r.Error, "could not be started") {
+	if r := w.execute("from servers import people\npeople.fail()"); !strings.Contains(r.Error, "people.fail was not called") ||
+		!strings.Contains(r.Error, "could not be started") {
 		t.Errorf("missing hook command: %s", r.raw)
 	}
 	if r := w.execute("blocked_word = 1"); !strings.Contains(r.raw, `"error_type":"guardrail"`) || !strings.Contains(r.Error, "that word") {

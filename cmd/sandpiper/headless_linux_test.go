@@ -81,7 +81,8 @@ func TestAnswerOfClientWithoutPersonLeavesQuestionOpen(t *testing.T) {
 				t.Errorf("the server was called with %q", calls)
 			}
 			p.sendCode(upsert("slow@example.com"))
-			if r := p.answerForm(declines, readingTime).result(t); string(r.Result) != `["crm.upsert_contact was not called: the user declined"]` {
+			if r := p.answerForm(declines, readingTime).result(t); string(r.Result) != `["crm.upsert_contact was not called: the user `+
+				`declined"]` {
 				t.Errorf("a person declines: %+v", r)
 			}
 			p.sendCode("result = ask('Which colour?') is None")
@@ -153,7 +154,8 @@ func TestModelClientsLeaveQuestionOpen(t *testing.T) {
 			script := [][]clienttest.Call{{c.call("execute_code", map[string]any{"code": "result = ask('Which colour?')"})}}
 			requests := converse(t, c, h, clienttest.New(script...))
 			got := fmt.Sprint(requests[len(requests)-1].Results)
-			if !strings.Contains(got, "approval_required") || !strings.Contains(got, "Which colour?") || !strings.Contains(got, "ask them in your own words") {
+			if !strings.Contains(got, "approval_required") || !strings.Contains(got, "Which colour?") || !strings.Contains(got,
+				"ask them in your own words") {
 				t.Errorf("the model reads %s", got)
 			}
 			if sent, _ := os.ReadFile(h.sent); strings.Contains(string(sent), "elicitation/create") == (c.name == "Gemini CLI") {
@@ -186,7 +188,8 @@ func TestApprovalsVia(t *testing.T) {
 			p := newApprovalClient(t, version, capabilities, "approvals: {via: client}\n")
 			p.sendCode(upsert("a@example.com"))
 			id, approval := checkWaits(t, p.answerForm(cancels, 0), "a client that shows forms")
-			if _, errs, code := p.sandpiper("approvals", "approve", approval); code != 1 || !strings.Contains(errs, "approvals.via is client") {
+			if _, errs, code := p.sandpiper("approvals", "approve", approval); code != 1 || !strings.Contains(errs,
+				"approvals.via is client") {
 				t.Error(code, errs)
 			}
 			p.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, id), "")
@@ -271,11 +274,13 @@ func TestAnswerOfClientWithoutPersonLeavesApprovalStepOpen(t *testing.T) {
 				}
 			}
 			p.runDecide()
-			if r := p.answerFormOf("run_workflow", declines, readingTime).result(t); r.ErrorType != "PermissionError" || !strings.Contains(r.Error, "not approved: Add Ada?") {
+			if r := p.answerFormOf("run_workflow", declines, readingTime).
+				result(t); r.ErrorType != "PermissionError" || !strings.Contains(r.Error, "not approved: Add Ada?") {
 				t.Errorf("a person declines: %+v", r)
 			}
 			p.runDecide()
-			if r := p.answerFormOf("run_workflow", `{"action":"accept","content":{"answer":false}}`, 0).result(t); r.ErrorType != "PermissionError" {
+			if r := p.answerFormOf("run_workflow", `{"action":"accept","content":{"answer":false}}`, 0).
+				result(t); r.ErrorType != "PermissionError" {
 				t.Errorf("a person says no: %+v", r)
 			}
 			if calls := p.serverCalls(); len(calls) != made {

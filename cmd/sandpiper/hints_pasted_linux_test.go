@@ -122,7 +122,8 @@ func TestCommandsOfCaughtErrorsWorkInShell(t *testing.T) {
 	args, _ := json.Marshal(map[string]string{"code": caught})
 	s.sendCall("execute_code", string(args), "")
 	paste(t, asShown(s.nextMessage().Result.Content[0].Text), "sandpiper servers enable off --config ")
-	if next := runIn(t, dir, 0, "init", "--dry-run", "--config", "new.yaml"); !strings.Contains(next, "run sandpiper tools sync --config "+fault.ShellQuote(filepath.Join(dir, "new.yaml"))) {
+	if next := runIn(t, dir, 0, "init", "--dry-run", "--config", "new.yaml"); !strings.Contains(next,
+		"run sandpiper tools sync --config "+fault.ShellQuote(filepath.Join(dir, "new.yaml"))) {
 		t.Error(next)
 	}
 	appendTo(t, file, "sandbox: {requirements: requirements.txt}\n")
@@ -142,7 +143,8 @@ func TestApprovalSentenceWorksInShell(t *testing.T) {
 	for _, profile := range []string{"standard", "passthrough"} {
 		t.Run(profile, func(t *testing.T) {
 			record := filepath.Join(t.TempDir(), "record")
-			dir, file := namedConfig(t, fmt.Sprintf("servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t), record))
+			dir, file := namedConfig(t, fmt.Sprintf("servers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", exampleServers(t),
+				record))
 			args := []string{"--tenant", "acme", "--profile", profile}
 			if profile == "passthrough" { // the other configuration is named by a variable; see sandpiper
 				if err := os.Rename(file, filepath.Join(dir, "sandpiper.yaml")); err != nil {
@@ -156,7 +158,8 @@ func TestApprovalSentenceWorksInShell(t *testing.T) {
 				if profile == "passthrough" {
 					p.sendCall("upsert_contact", `{"email":"ada@example.com","name":"Ada"}`, "")
 				} else {
-					p.sendCall("execute_code", `{"code":"from servers import crm\ncrm.upsert_contact(email='ada@example.com', name='Ada')"}`, "")
+					p.sendCall("execute_code", `{"code":"from servers import crm\ncrm.upsert_contact(email='ada@example.com', `+
+						`name='Ada')"}`, "")
 				}
 				return p.nextMessage().Result.Content[0].Text
 			}
@@ -191,8 +194,9 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 		header []string
 		want   string
 	}{
-		"token": {"http: {tokens: {acme: 0123456789-of-acme}}\n", []string{"Authorization", "Bearer 0123456789-of-acme"}, "open %s/approve/%[2]s, or run `sandpiper approvals approve %[2]s --tenant acme` (or deny)"},
-		"open":  {"", nil, "open %s/approve/%[2]s, or run `sandpiper approvals approve %[2]s --config "},
+		"token": {"http: {tokens: {acme: 0123456789-of-acme}}\n", []string{"Authorization", "Bearer 0123456789-of-acme"},
+			"open %s/approve/%[2]s, or run `sandpiper approvals approve %[2]s --tenant acme` (or deny)"},
+		"open": {"", nil, "open %s/approve/%[2]s, or run `sandpiper approvals approve %[2]s --config "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startServing(t, "", c.config+servers)
@@ -238,7 +242,9 @@ func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
 		if flag = c.Flag("tenant"); strings.Contains(text, "--tenant") && flag == nil {
 			t.Errorf("%s has no flag --tenant: %s", c.CommandPath(), text)
 		}
-		if flag != nil && strings.HasPrefix(flag.Usage, "act on the data") && !strings.Contains(text, "--tenant acme") && !strings.HasPrefix(c.CommandPath(), "sandpiper serve") && !strings.HasPrefix(c.CommandPath(), "sandpiper pii") {
+		if flag != nil && strings.HasPrefix(flag.Usage, "act on the data") && !strings.Contains(text,
+			"--tenant acme") && !strings.HasPrefix(c.CommandPath(), "sandpiper serve") && !strings.HasPrefix(c.CommandPath(),
+			"sandpiper pii") {
 			t.Errorf("%s acts on a tenant: %s", c.CommandPath(), text)
 		}
 	}

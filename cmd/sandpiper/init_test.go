@@ -29,7 +29,8 @@ func TestInitWithRealClient(t *testing.T) {
   }
 }
 `,
-		".codex/config.toml": "[mcp_servers.memory]\ncommand = \"" + node + "\"\nargs = [\"" + modules.Path("@modelcontextprotocol/server-memory/dist/index.js") +
+		".codex/config.toml": "[mcp_servers.memory]\ncommand = \"" + node + "\"\nargs = [\"" +
+			modules.Path("@modelcontextprotocol/server-memory/dist/index.js") +
 			"\"]\n[mcp_servers.memory.env]\nMEMORY_FILE_PATH = \"" + filepath.Join(home, "memory.jsonl") + "\"\n",
 	} {
 		writeTestFile(t, filepath.Join(home, path), text)
@@ -47,18 +48,26 @@ func TestInitWithRealClient(t *testing.T) {
 		t.Errorf(".env is %v, %v", info, err)
 	}
 	client := filepath.Join(home, ".cursor", "mcp.json")
-	for _, path := range []string{client, filepath.Join(home, ".config/sandpiper/sandpiper.yaml"), filepath.Join(home, ".config/sandpiper/init.json")} {
+	for _, path := range []string{client, filepath.Join(home, ".config/sandpiper/sandpiper.yaml"),
+		filepath.Join(home, ".config/sandpiper/init.json")} {
 		if text, err := os.ReadFile(path); err != nil || strings.Contains(string(text), "tok-of-everything") {
 			t.Errorf("%s: %s, %v", path, text, err)
 		}
 	}
-	c := mcporter{clientSetup{modules: modules, home: home, config: client}} // waits for the servers, where the inspector would print a task
-	answer, failed := c.call(t, clientconfig.EntryName, "execute_code", `{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', 'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
-	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer), want) {
+	// waits for the servers, where the inspector would print a task
+	c := mcporter{clientSetup{modules: modules, home: home, config: client}}
+	answer, failed := c.call(t, clientconfig.EntryName, "execute_code",
+		`{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if `+
+			`isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', `+
+			`'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': `+
+			`len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
+	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer),
+		want) {
 		t.Errorf("the client got %s", answer)
 	}
 	initialize(t, home, binary, "--undo")
-	if text, err := os.ReadFile(client); err != nil || !strings.Contains(string(text), "// returns its environment") || strings.Contains(string(text), "sandpiper\"") {
+	if text, err := os.ReadFile(client); err != nil || !strings.Contains(string(text), "// returns its environment") ||
+		strings.Contains(string(text), "sandpiper\"") {
 		t.Errorf("after undo: %s, %v", text, err)
 	}
 	if text, err := os.ReadFile(clients); err != nil || string(text) != "# mine\n" {

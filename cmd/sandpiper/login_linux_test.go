@@ -36,8 +36,10 @@ func TestPythonLogsIn(t *testing.T) {
 	}
 
 	fixed := startServing(t, build(t), "http: {token: "+webToken+"}\n")
-	const advice = "this server has no OAuth login: configure the client to send the header Authorization: Bearer TOKEN, with a token or API key that its operator issues"
-	if got := runPython(t, python, "python_login.py", fixed.url, "legacy"); !strings.HasPrefix(got, `{"failed": [`) || !strings.Contains(got, advice) {
+	const advice = "this server has no OAuth login: configure the client to send the header Authorization: Bearer TOKEN, with a token or " +
+		"API key that its operator issues"
+	if got := runPython(t, python, "python_login.py", fixed.url, "legacy"); !strings.HasPrefix(got, `{"failed": [`) ||
+		!strings.Contains(got, advice) {
 		t.Errorf("with fixed tokens: %s", got)
 	}
 }
@@ -48,7 +50,8 @@ func TestMetadataAllowsThePreflight(t *testing.T) {
 	needSandbox(t)
 	d := startServing(t, "", `http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp"}}`)
 	for _, path := range []string{"", "/mcp"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+d.addr+"/.well-known/oauth-protected-resource"+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+d.addr+"/.well-known/oauth-protected-resource"+path,
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +63,8 @@ func TestMetadataAllowsThePreflight(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		if h := res.Header; res.StatusCode != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Headers") != "Content-Type, MCP-Protocol-Version" {
+		if h := res.Header; res.StatusCode != http.StatusNoContent || h.Get("Access-Control-Allow-Origin") != "*" ||
+			h.Get("Access-Control-Allow-Headers") != "Content-Type, MCP-Protocol-Version" {
 			t.Errorf("%s: %s, %v", path, res.Status, h)
 		}
 	}

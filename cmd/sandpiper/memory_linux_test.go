@@ -31,8 +31,9 @@ func TestOneTenantDoesNotTakeMemoryOfOthers(t *testing.T) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(api.URL, "http://"), ":")
 	script := filepath.Join(t.TempDir(), "script.json")
 	upstreamtest.Write(t, script, upstreamtest.Script{
-		Tools:   []json.RawMessage{json.RawMessage(`{"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)},
-		Answers: map[string]json.RawMessage{"call read": json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("abcdefghijklmno ", 31<<20/16) + `"}]}`)},
+		Tools: []json.RawMessage{json.RawMessage(`{"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)},
+		Answers: map[string]json.RawMessage{"call read": json.RawMessage(`{"content":[{"type":"text","text":"` +
+			strings.Repeat("abcdefghijklmno ", 31<<20/16) + `"}]}`)},
 	})
 	clients := ""
 	for name, value := range upstreamtest.Env(script) {
@@ -70,7 +71,8 @@ network: {allow: [{host: 127.0.0.1, scheme: http, port: %s, addresses: [127.0.0.
 		{"JSON of escaped strings", "sanitize_pii", fmt.Sprintf(`{"text":%q}`, "["+text(8<<20, `"\u0041",`)+"1]"), 4},
 		{"bodies of HTTP responses", "execute_code", code(fmt.Sprintf("len(parallel(*[lambda: fetch(%q).text[:9]] * 60))", url)), 1},
 		{"arguments of planned calls", "execute_code", strings.TrimSuffix(code(fmt.Sprintf(
-			"body = 'x' * (15 << 20)\ntry: parallel(*[lambda: fetch(%q, 'POST', data=body)] * 40)\nexcept Exception as e: print(repr(e)[:200])", url)), "}") + `,"dry_run":true}`, 2},
+			"body = 'x' * (15 << 20)\ntry: parallel(*[lambda: fetch(%q, 'POST', data=body)] * 40)\nexcept Exception as e: "+
+				"print(repr(e)[:200])", url)), "}") + `,"dry_run":true}`, 2},
 		{"answers of read tools in a dry run", "execute_code", strings.TrimSuffix(code(
 			"from servers import library\nlen(parallel(*[lambda: len(library.read())] * 40))"), "}") + `,"dry_run":true}`, 1},
 		{"code above its limit", "execute_code", code(text(30<<20, "x = 1 # ")), 6},
@@ -110,7 +112,8 @@ func limited(t *testing.T, kib int) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "limited")
-	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nulimit -S -d %d\nexec %s/sandpiper \"$@\"\n", kib, dir), 0o755); err != nil {
+	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nulimit -S -d %d\nexec %s/sandpiper \"$@\"\n", kib, dir),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	return program

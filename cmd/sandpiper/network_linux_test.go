@@ -56,7 +56,8 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Add("Set-Cookie", "a=1")
 		w.Header().Add("X-Echo", r.Header.Get("Authorization"))
-		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "path": r.URL.RequestURI(), "body": string(body), "agent": r.UserAgent(), "headers": r.Header})
+		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "path": r.URL.RequestURI(), "body": string(body),
+			"agent": r.UserAgent(), "headers": r.Header})
 	}
 }
 
@@ -78,7 +79,9 @@ func (a *api) config(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(a.URL, "http://"), ":")
-	return fmt.Sprintf("network:\n  allow:\n    - {host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], methods: [GET, HEAD, POST, DELETE], paths: [/v1/*], secret: {header: Authorization, value: \"Bearer ${file:%s}\"}}\n", port, filepath.Join(dir, "key"))
+	return fmt.Sprintf("network:\n  allow:\n    - {host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], methods: "+
+		"[GET, HEAD, POST, DELETE], paths: [/v1/*], secret: {header: Authorization, value: \"Bearer ${file:%s}\"}}\n", port,
+		filepath.Join(dir, "key"))
 }
 
 // url returns the URL of the API as the rule names it.
@@ -123,12 +126,14 @@ func TestCodeSendsRequests(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	a, s := newNetwork(t, "")
-	r := s.call("", strings.NewReplacer("URL", a.url(), "PORT", a.url()[strings.LastIndexByte(a.url(), ':')+1:], "KEY", fmt.Sprintf("%q", hiddenKey)).Replace(codeOfRequests))
+	r := s.call("", strings.NewReplacer("URL", a.url(), "PORT", a.url()[strings.LastIndexByte(a.url(), ':')+1:], "KEY",
+		fmt.Sprintf("%q", hiddenKey)).Replace(codeOfRequests))
 	want := `[200,"/v1/a?x=1","{\"id\":7}","a=%C3%BC",["/v1/here","[secret]"],200,"[secret]",true,6291456,false]`
 	if string(r.Result) != want {
 		t.Errorf("got %s %s\nwant %s", r.Result, r.Error, want)
 	}
-	for _, w := range [][]string{{`"tool":"get"`, `"outcome":"answered"`}, {`"tool":"post"`, `"outcome":"answered"`}, {`"tool":"head"`, `"outcome":"answered"`}} {
+	for _, w := range [][]string{{`"tool":"get"`, `"outcome":"answered"`}, {`"tool":"post"`, `"outcome":"answered"`},
+		{`"tool":"head"`, `"outcome":"answered"`}} {
 		lines := awaitAuditLines(t, 1, s.cmd.Dir, append(w, `"kind":"tool_call"`, `"server":"network"`, `"destination":"localhost"`)...)
 		if len(lines) == 0 {
 			t.Errorf("no line of the audit log has %v", w)
@@ -185,7 +190,8 @@ attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 	}
 	for i, want := range []string{
 		"the path /admin is not allowed", "the method PUT is not allowed", "the host evil.example is not allowed; the hosts are localhost",
-		"the host 169.254.169.254 is not allowed", "the host 169.254.169.254 is not allowed", "the header X-A has a line break", "policy says block",
+		"the host 169.254.169.254 is not allowed", "the host 169.254.169.254 is not allowed", "the header X-A has a line break",
+		"policy says block",
 		"URLError: <urlopen error", "ConnectionError: only HTTP requests", "only HTTP requests",
 	} {
 		if !strings.Contains(got[i], want) {
@@ -209,8 +215,10 @@ attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 func TestDryRunPlansAPost(t *testing.T) {
 	t.Parallel()
 	a, s := newNetwork(t, "")
-	got := s.tool("execute_code", string(asJSON(map[string]any{"dry_run": true, "code": fmt.Sprintf("fetch(%q)\nfetch(%q, method='POST', json={'id': 1})", a.url()+"/v1/a", a.url()+"/v1/b")})))
-	if !strings.Contains(got, `"tool":"post"`) || !strings.Contains(got, "plan_id") || a.count("GET /v1/a") != 1 || a.count("POST /v1/b") != 0 {
+	got := s.tool("execute_code", string(asJSON(map[string]any{"dry_run": true,
+		"code": fmt.Sprintf("fetch(%q)\nfetch(%q, method='POST', json={'id': 1})", a.url()+"/v1/a", a.url()+"/v1/b")})))
+	if !strings.Contains(got, `"tool":"post"`) || !strings.Contains(got, "plan_id") || a.count("GET /v1/a") != 1 ||
+		a.count("POST /v1/b") != 0 {
 		t.Errorf("%s, %v", got, a.calls)
 	}
 }
@@ -221,7 +229,8 @@ func TestResumedExecutionDoesNotRepeatAPost(t *testing.T) {
 	a, s := newNetwork(t, "")
 	dir := s.cmd.Dir
 	s.call("", "1")
-	s.ask("", fmt.Sprintf("p = fetch(%q, method='POST', data='x')\nresult = p.json()['body'], fetch(%q).status", a.url()+"/v1/once", a.url()+"/v1/hold"))
+	s.ask("", fmt.Sprintf("p = fetch(%q, method='POST', data='x')\nresult = p.json()['body'], fetch(%q).status", a.url()+"/v1/once",
+		a.url()+"/v1/hold"))
 	for a.count("GET /v1/hold") == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -257,7 +266,8 @@ try:
 except OSError as e:
     result.append(str(e))
 `, a.url()+"/v1/a"))
-	if got := string(r.Result); !strings.HasPrefix(got, "[false,") || strings.Contains(got, "network.get") || !strings.Contains(got, `there is no server \"network\"`) || !strings.Contains(got, "no network here") {
+	if got := string(r.Result); !strings.HasPrefix(got, "[false,") || strings.Contains(got, "network.get") || !strings.Contains(got,
+		`there is no server \"network\"`) || !strings.Contains(got, "no network here") {
 		t.Errorf("%s %s", r.Result, r.Error)
 	}
 	if len(a.calls) != 0 {
@@ -325,18 +335,22 @@ func TestTenantsHaveTheirOwnSecrets(t *testing.T) {
 	}))
 	t.Cleanup(a.Close)
 	_, port, _ := strings.Cut(strings.TrimPrefix(a.URL, "http://"), ":")
-	const alice, bob, carol = "alices-token-alices-token-alices-1", "bobs-token-bobs-token-bobs-token-1", "carols-token-carols-token-carols-1"
+	const alice, bob, carol = "alices-token-alices-token-alices-1", "bobs-token-bobs-token-bobs-token-1",
+		"carols-token-carols-token-carols-1"
 	keys := t.TempDir()
 	rule := func(name string) string {
 		if err := os.WriteFile(filepath.Join(keys, name), []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("{network: {allow: [{host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], secret: {header: Authorization, value: \"secret of ${file:%s/%s}\"}}]}}", port, keys, name)
+		return fmt.Sprintf("{network: {allow: [{host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], secret: "+
+			"{header: Authorization, value: \"secret of ${file:%s/%s}\"}}]}}", port, keys, name)
 	}
 	rule("Dora")
-	config := fmt.Sprintf("http: {tokens: {alice: %s, bob: %s, carol: %s}}\ntenants:\n  alice: %s\n  bob: %s\n", alice, bob, carol, rule("Anna"), rule("Bert"))
+	config := fmt.Sprintf("http: {tokens: {alice: %s, bob: %s, carol: %s}}\ntenants:\n  alice: %s\n  bob: %s\n", alice, bob, carol,
+		rule("Anna"), rule("Bert"))
 	d := startServing(t, "", config)
-	code := fmt.Sprintf("try:\n    result = fetch('http://localhost:%s/').text\nexcept Exception as e:\n    result = type(e).__name__", port)
+	code := fmt.Sprintf("try:\n    result = fetch('http://localhost:%s/').text\nexcept Exception as e:\n    result = type(e).__name__",
+		port)
 	check := func(want map[string]string) {
 		t.Helper()
 		for range 3 {

@@ -19,13 +19,15 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	at := accesstest.Start(t)
-	d := startServing(t, "", fmt.Sprintf(`http: {sse: true, oidc: {issuer: %q, resource: "https://mcp.example/mcp", audience: %s, claim: customer_uid, skew: 1s}}`, at.URL, accesstest.Audience))
+	d := startServing(t, "", fmt.Sprintf(`http: {sse: true, oidc: {issuer: %q, resource: "https://mcp.example/mcp", audience: %s, claim: `+
+		`customer_uid, skew: 1s}}`, at.URL, accesstest.Audience))
 	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 	res := d.visit().must(d.visit().call(t.Context(), "1"))
 	res.Body.Close()
 	const metadata = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
-	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != fmt.Sprintf(`Bearer scope="execute", resource_metadata=%q`, metadata) {
+	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != fmt.Sprintf(`Bearer scope="execute", `+
+		`resource_metadata=%q`, metadata) {
 		t.Errorf("without a token: %s, %q", res.Status, res.Header.Get("WWW-Authenticate"))
 	}
 	res = d.visit().must(http.Get("http://" + d.addr + strings.TrimPrefix(metadata, "https://mcp.example")))
@@ -35,7 +37,8 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&about); err != nil || about.Resource != "https://mcp.example/mcp" || len(about.Servers) != 1 || about.Servers[0] != at.URL || len(about.Scopes) != 4 {
+	if err := json.NewDecoder(res.Body).Decode(&about); err != nil || about.Resource != "https://mcp.example/mcp" ||
+		len(about.Servers) != 1 || about.Servers[0] != at.URL || len(about.Scopes) != 4 {
 		t.Errorf("metadata %+v, %v", about, err)
 	}
 
@@ -51,7 +54,8 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 		t.Errorf("customer_a sees files of customer_A: %s", got)
 	}
 	insufficient := fmt.Sprintf(`Bearer error="insufficient_scope", scope="execute", resource_metadata=%q`, metadata)
-	for version, v := range map[string]*visitor{"2026-07-28": d.visit(bearer(at.Token("customer_A", "files"))...), "2025-11-25": d.visitOlder(bearer(at.Token("customer_A", "files"))...)} {
+	for version, v := range map[string]*visitor{"2026-07-28": d.visit(bearer(at.Token("customer_A", "files"))...),
+		"2025-11-25": d.visitOlder(bearer(at.Token("customer_A", "files"))...)} {
 		res := v.must(v.call(t.Context(), "1"))
 		res.Body.Close()
 		if got := res.Header.Get("WWW-Authenticate"); res.StatusCode != http.StatusForbidden || got != insufficient {
@@ -67,7 +71,8 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	}
 	refused := func(name, token, message string) {
 		t.Helper()
-		challenge := fmt.Sprintf(`Bearer error="invalid_token", error_description=%q, scope="execute", resource_metadata=%q`, message, metadata)
+		challenge := fmt.Sprintf(`Bearer error="invalid_token", error_description=%q, scope="execute", resource_metadata=%q`, message,
+			metadata)
 		for version, v := range map[string]*visitor{"2026-07-28": a, "2025-11-25": older} {
 			res := v.must(v.send(t.Context(), `{"jsonrpc":"2.0","id":9,"method":"ping"}`, bearer(token)...))
 			res.Body.Close()
@@ -90,7 +95,8 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	time.Sleep(2100 * time.Millisecond) // its lifetime and the skew
 	refused("expired meanwhile", short, "the token has expired")
 
-	down := startServing(t, "", fmt.Sprintf(`http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp", audience: %s}}`, accesstest.Audience))
+	down := startServing(t, "", fmt.Sprintf(`http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp", `+
+		`audience: %s}}`, accesstest.Audience))
 	down.mayFail = true // logs that it cannot verify the token
 	v = down.visit(bearer(upper)...)
 	res = v.must(v.call(t.Context(), "1"))

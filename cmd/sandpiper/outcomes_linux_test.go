@@ -74,7 +74,8 @@ const (
 	throughTools  = "def end(kind, n, how): call_tool(SERVER, kind, n=n, how=how)\n"
 	throughModule = "import importlib\nm = importlib.import_module('servers.' + SERVER)\n"
 	throughSkill  = "from skills import charge\ndef end(kind, n, how): charge(kind, n, how)\n"
-	throughURIs   = throughModule + "def end(kind, n, how):\n    uri = f'end://{how}/{n}'\n    m.resources.read(uri) if kind == 'resource' else m.prompts.get('end', uri=uri)\n"
+	throughURIs   = throughModule + "def end(kind, n, how):\n    uri = f'end://{how}/{n}'\n    m.resources.read(uri) if kind == " +
+		"'resource' else m.prompts.get('end', uri=uri)\n"
 )
 
 var outcomeRoutes = []outcomeRoute{
@@ -250,7 +251,8 @@ func TestOutcomesOfEveryEnding(t *testing.T) {
 			a := s.call("", r.tryEach(cases, true))
 			r.check(t, h, cases, a)
 			h.gone()
-			s.call("", r.tryEach([]outcomeCase{{n: 1000, kind: strings.Fields(r.kinds)[0], how: "die"}}, false)) // ends the process of stdio
+			// ends the process of stdio
+			s.call("", r.tryEach([]outcomeCase{{n: 1000, kind: strings.Fields(r.kinds)[0], how: "die"}}, false))
 			var gone []outcomeCase
 			for i, kind := range strings.Fields(r.kinds) {
 				gone = append(gone, outcomeCase{n: 1001 + i, kind: kind, how: "ok", want: notMade})
@@ -276,8 +278,10 @@ func TestRetriesOfEveryEnding(t *testing.T) {
 			r.kinds = "pay set" // a tool that reads is retried as one that is idempotent
 			cases := r.cases(1)
 			for _, c := range cases {
-				text += fmt.Sprintf("  - {name: ready%[1]d, type: tool_call, retry: {attempts: 8, backoff: 50ms}, config: {tool: %[2]s.ping}}\n"+
-					"  - {name: try%[1]d, type: tool_call, on_error: skip, retry: {attempts: 3, backoff: 10ms}, config: {tool: %[2]s.%[3]s, arguments: {n: %[1]d, how: %[4]q}}}\n",
+				text += fmt.Sprintf("  - {name: ready%[1]d, type: tool_call, retry: {attempts: 8, backoff: 50ms}, config: {tool: "+
+					"%[2]s.ping}}\n"+
+					"  - {name: try%[1]d, type: tool_call, on_error: skip, retry: {attempts: 3, backoff: 10ms}, config: {tool: "+
+					"%[2]s.%[3]s, arguments: {n: %[1]d, how: %[4]q}}}\n",
 					c.n, r.server, c.kind, c.how)
 			}
 			saveWorkflow(t, h.dir, text)
@@ -325,7 +329,8 @@ func TestOutcomesThroughPassthrough(t *testing.T) {
 					}
 				}
 				text := call(c.kind, c.how, c.n)
-				if strings.Contains(text, "t is unknown whether "+r.server+"."+c.kind+" took effect") != (c.want.Outcome == "unknown") || !strings.Contains(text, "rror") {
+				if strings.Contains(text, "t is unknown whether "+r.server+"."+c.kind+" took effect") != (c.want.Outcome == "unknown") ||
+					!strings.Contains(text, "rror") {
 					t.Errorf("%s: %s", c, text)
 				}
 				c.checkEffects(t, entered(t, h.file)[c.n])

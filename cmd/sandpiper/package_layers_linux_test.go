@@ -72,7 +72,8 @@ tiers:
 // listed returns the answer to tools/list.
 func (v *visitor) listed() string {
 	v.t.Helper()
-	res := v.must(v.send(v.t.Context(), `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+aboutClient+`}}`, "Mcp-Method", "tools/list"))
+	res := v.must(v.send(v.t.Context(), `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+aboutClient+`}}`, "Mcp-Method",
+		"tools/list"))
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -103,8 +104,10 @@ func TestPackageLayersIsolateTenants(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
-	tokens := map[string]string{"free1": "0123456789-of-free1", "bare1": "0123456789-of-bare1", "pro1": "0123456789-of-pro1", "pro2": "0123456789-of-pro2"}
-	file := layersDir(t, fmt.Sprintf("http: {tokens: {free1: %s, bare1: %s, pro1: %s, pro2: %s}}", tokens["free1"], tokens["bare1"], tokens["pro1"], tokens["pro2"]))
+	tokens := map[string]string{"free1": "0123456789-of-free1", "bare1": "0123456789-of-bare1", "pro1": "0123456789-of-pro1",
+		"pro2": "0123456789-of-pro2"}
+	file := layersDir(t, fmt.Sprintf("http: {tokens: {free1: %s, bare1: %s, pro1: %s, pro2: %s}}", tokens["free1"], tokens["bare1"],
+		tokens["pro1"], tokens["pro2"]))
 	cli := func(args ...string) string {
 		t.Helper()
 		out, err := sandpiper(filepath.Dir(file), args...).CombinedOutput()
@@ -126,7 +129,8 @@ func TestPackageLayersIsolateTenants(t *testing.T) {
 				t.Errorf("%s imports %s", name, got)
 			}
 		}
-		if got := pro.value(searchPackages); !strings.Contains(got, "it can be imported") || !strings.Contains(got, "/packages/sciencepack.py") || !strings.Contains(got, `"sciencepack"`) {
+		if got := pro.value(searchPackages); !strings.Contains(got, "it can be imported") || !strings.Contains(got,
+			"/packages/sciencepack.py") || !strings.Contains(got, `"sciencepack"`) {
 			t.Errorf("the search misses what is there: %s", got)
 		}
 		if got := free.value(searchPackages); got != `[["__pycache__","basepack-1.0.dist-info","basepack.py"],[]]` {
@@ -141,7 +145,8 @@ func TestPackageLayersIsolateTenants(t *testing.T) {
 			t.Errorf("the tools of %s: %s", name, about)
 		}
 		got := v.answer(`{"code":"import sciencepack"}`)
-		if !strings.Contains(got, "No module named 'sciencepack'") || !strings.Contains(got, "ModuleNotFoundError") || !strings.Contains(got, "ask the operator to run `sandpiper packages add`") || strings.Contains(got, "science\\\"") {
+		if !strings.Contains(got, "No module named 'sciencepack'") || !strings.Contains(got, "ModuleNotFoundError") ||
+			!strings.Contains(got, "ask the operator to run `sandpiper packages add`") || strings.Contains(got, "science\\\"") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -159,7 +164,8 @@ func TestPackageLayersIsolateTenants(t *testing.T) {
 	d.env = append(d.env, "SANDPIPER_CONFIG="+file)
 	d.command(t, "tenant", "tier", "pro1", "free")
 	time.Sleep(1100 * time.Millisecond) // the time in which daemons notice
-	if got := pro.answer(`{"session_id":"s","code":"kept.marker"}`); !strings.Contains(got, "NameError") || !strings.Contains(got, "restarted") {
+	if got := pro.answer(`{"session_id":"s","code":"kept.marker"}`); !strings.Contains(got, "NameError") || !strings.Contains(got,
+		"restarted") {
 		t.Errorf("the session after the change of the tier: %s", got)
 	}
 	if got := pro.value(searchPackages); !strings.HasSuffix(got, `,[]]`) {

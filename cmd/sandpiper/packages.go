@@ -102,7 +102,8 @@ func withPackages(ctx context.Context, env *cli.Env, args []string, f func(layer
 		env.Warn(w)
 	}
 	in, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(daemon.Modules(env.Features)...), Progress: cli.InstallProgress(env, cli.PreparingPython),
+		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(daemon.Modules(env.Features)...),
+		Progress: cli.InstallProgress(env, cli.PreparingPython),
 	})
 	if err != nil {
 		return err

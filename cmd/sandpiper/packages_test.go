@@ -72,7 +72,8 @@ func TestPandasAndMatplotlib(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := got.Result
-	if len(r.There) != 2 || r.Bytes < 20<<20 || r.Rows != 600_000 || len(r.Top) != 3 || r.Top[0]["city"] != "Bern" || r.Top[0]["price"] != 150000.0 {
+	if len(r.There) != 2 || r.Bytes < 20<<20 || r.Rows != 600_000 || len(r.Top) != 3 || r.Top[0]["city"] != "Bern" ||
+		r.Top[0]["price"] != 150000.0 {
 		t.Errorf("%+v", r)
 	}
 	if odd, _ := json.Marshal(r.Odd); string(odd) != `[null,null,"2024-01-02T03:04:05",1.5,{"a":1},[[1,2],[3,null]]]` {
@@ -94,7 +95,8 @@ func TestPandasAndMatplotlib(t *testing.T) {
 func TestNotebookValuesAreShown(t *testing.T) {
 	longtest.SkipSlow(t)
 	_, tell := installedPackages(t, "packages")
-	const frame = "import pandas as pd\ndf = pd.DataFrame({'id': range(1000), 'city': ['Bern', 'a|b'] * 500, 'x': [0.5, float('nan')] * 500})\n"
+	const frame = "import pandas as pd\ndf = pd.DataFrame({'id': range(1000), 'city': ['Bern', 'a|b'] * 500, 'x': [0.5, float('nan')] * " +
+		"500})\n"
 	const figure = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
 	for _, tc := range []struct {
 		code   string
@@ -114,9 +116,11 @@ func TestNotebookValuesAreShown(t *testing.T) {
 		{"from PIL import Image\nImage.new('RGB', (40, 30), 'red')", 1, `"[picture]"`},
 		{"%matplotlib inline\n!pip install pandas\n" + figure + "fig", 1, `"[picture]"`},
 		{"```python\n" + figure + "ax\n```\nThat is a plot.", 1, `"[picture]"`},
-		{frame + "df.head(2)", 0, `{"table":"| id | city | x |\n| --- | --- | --- |\n| 0 | Bern | 0.5 |\n| 1 | a\\|b |  |\n","shape":[2,3],"types":["int64","str","float64"]}`},
+		{frame + "df.head(2)", 0, `{"table":"| id | city | x |\n| --- | --- | --- |\n| 0 | Bern | 0.5 |\n| 1 | a\\|b |  ` +
+			`|\n","shape":[2,3],"types":["int64","str","float64"]}`},
 		{frame + "df.groupby('city').x.max()", 0, `{"table":"| city | x |\n| --- | --- |\n| Bern | 0.5 |\n| a\\|b |  |\n","shape":[2,1],`},
-		{frame + "df.groupby('city').x.agg(['count', 'sum'])", 0, `{"table":"| city | count | sum |\n| --- | --- | --- |\n| Bern | 500 | 250 |\n| a\\|b | 0 | 0 |\n","shape":[2,2],`},
+		{frame + "df.groupby('city').x.agg(['count', 'sum'])", 0,
+			`{"table":"| city | count | sum |\n| --- | --- | --- |\n| Bern | 500 | 250 |\n| a\\|b | 0 | 0 |\n","shape":[2,2],`},
 		{frame + "[df.head(1), 1]", 0, `[[{"id":0,"city":"Bern","x":0.5}],1]`},
 		{frame + "df.id.head(2)", 0, `[0,1]`},
 	} {
@@ -144,7 +148,8 @@ func TestNotebookValuesAreShown(t *testing.T) {
 	if strings.Count(r.Table, "\n") != 22 || r.Shape[0] != 1000 || r.Next == "" {
 		t.Errorf("%+v", r)
 	}
-	if got := tell("exec", "-c", "import pandas as pd\n"+r.Next+"\n[len(df), list(df.columns)]"); !strings.Contains(strings.Join(strings.Fields(string(got)), ""), `[1000,["id","city","x"]]`) {
+	if got := tell("exec", "-c", "import pandas as pd\n"+r.Next+
+		"\n[len(df), list(df.columns)]"); !strings.Contains(strings.Join(strings.Fields(string(got)), ""), `[1000,["id","city","x"]]`) {
 		t.Errorf("%s", got)
 	}
 }
@@ -171,12 +176,14 @@ df = pd.read_csv("large.csv")
 [len(df) > 2_000_000, int(df.groupby("city").qty.max().max())]`
 	for _, preload := range []bool{true, false} {
 		if !preload {
-			if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("sandbox: {packages: [pandas, matplotlib, pillow]}\n"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("sandbox: {packages: [pandas, matplotlib, pillow]}\n"),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var got struct{ Result json.RawMessage }
-		if err := json.Unmarshal(tell("exec", "--json", "--timeout", "120s", "-c", code), &got); err != nil || string(got.Result) != "[true,99]" {
+		if err := json.Unmarshal(tell("exec", "--json", "--timeout", "120s", "-c", code), &got); err != nil ||
+			string(got.Result) != "[true,99]" {
 			t.Errorf("preload %v: %s %v", preload, got.Result, err)
 		}
 	}
@@ -235,7 +242,8 @@ result = [refused(pages=3), refused(pages=0), refused(pages=["1"]), refused(dpi=
 	if err := json.Unmarshal(tell("exec", "--json", "-c", code), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"there is no page 3; the document has the pages 1 to 2", "there is no page 0; the document has the pages 1 to 2", "there is no page '1'; the document has the pages 1 to 2",
+	want := []string{"there is no page 3; the document has the pages 1 to 2", "there is no page 0; the document has the pages 1 to 2",
+		"there is no page '1'; the document has the pages 1 to 2",
 		"dpi is 301; it must be 10 to 300", "21 pages are requested; at most 20 are drawn in one call: pass images(pages=[1, 2, …])"}
 	if diff := cmp.Diff(want, got.Result); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)

@@ -30,32 +30,34 @@ the heading of its column in a table shows to be one is found by sanitize, not b
 
 With --jsonl every line of a FILE is a JSON object with "id" and "text"; the output
 is one line per object, with the positions in its text.`,
-		Example: "  sandpiper pii scan customers.csv\n  sandpiper pii scan --json export.json | head\n  sandpiper pii scan --jsonl rows.jsonl",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  sandpiper pii scan customers.csv\n  sandpiper pii scan --json export.json | head\n  sandpiper pii scan --jsonl " +
+			"rows.jsonl",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPIIScan(cmd.Context(), env, args, jsonl)
 		},
 	}
 	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and print one line for each`)
-	return cli.Group("pii", "Find, replace and restore personal data and secrets", append(append(vaultCommands(env), exceptionCommands(env)...), scan, explainCommand(env),
-		cli.OfTenant(env, &cobra.Command{
-			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
-			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
+	return cli.Group("pii", "Find, replace and restore personal data and secrets",
+		append(append(vaultCommands(env), exceptionCommands(env)...), scan, explainCommand(env),
+			cli.OfTenant(env, &cobra.Command{
+				Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
+				Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
 findings of scan, of names in columns of tables and of values in the vault. Models receive the same tokens; the
 vault stores the values.`,
-			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
-			Args:    cobra.MaximumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return runPIISanitize(cmd.Context(), env, args) },
-		}),
-		cli.OfTenant(env, &cobra.Command{
-			Use: "restore [TEXT|-]", Short: "Replace tokens by their values",
-			Long: `Restore prints TEXT, or standard input, with the values of the tokens that are in the
+				Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
+				Args:    cobra.MaximumNArgs(1),
+				RunE:    func(cmd *cobra.Command, args []string) error { return runPIISanitize(cmd.Context(), env, args) },
+			}),
+			cli.OfTenant(env, &cobra.Command{
+				Use: "restore [TEXT|-]", Short: "Replace tokens by their values",
+				Long: `Restore prints TEXT, or standard input, with the values of the tokens that are in the
 vault. Each use is recorded in the audit log.`,
-			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4]\"\n  sandpiper pii restore < answer.txt",
-			Args:    cobra.MaximumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return runPIIRestore(cmd.Context(), env, args) },
-		}),
-	)...)
+				Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4]\"\n  sandpiper pii restore < answer.txt",
+				Args:    cobra.MaximumNArgs(1),
+				RunE:    func(cmd *cobra.Command, args []string) error { return runPIIRestore(cmd.Context(), env, args) },
+			}),
+		)...)
 }
 
 func runPIIScan(ctx context.Context, env *cli.Env, files []string, jsonl bool) error {
@@ -225,7 +227,8 @@ func scanRecords(ctx context.Context, in io.Reader, out io.Writer, s *detect.Sca
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return fault.New(fault.Invalid, "line %d of %.200q is longer than %d bytes", n+1, name, maxRecord).WithHint("scan it without --jsonl")
+		return fault.New(fault.Invalid, "line %d of %.200q is longer than %d bytes", n+1, name, maxRecord).
+			WithHint("scan it without --jsonl")
 	}
 	return errors.Join(lines.Err(), context.Cause(ctx))
 }

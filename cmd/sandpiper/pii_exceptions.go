@@ -32,9 +32,10 @@ second. Only a keyed hash of VALUE is stored.
 
 An exception with --tool or --key applies to answers of tools. If a value also occurs
 elsewhere, it stays private.`,
-		Example: "  sandpiper pii allow support@example.com\n  sandpiper pii allow --type IP_ADDRESS --tool \"packages.*\"\n  sandpiper pii allow --key build_number",
-		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runPIIAllow(cmd.Context(), env, e, args) },
+		Example: "  sandpiper pii allow support@example.com\n  sandpiper pii allow --type IP_ADDRESS --tool \"packages.*\"\n  sandpiper " +
+			"pii allow --key build_number",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runPIIAllow(cmd.Context(), env, e, args) },
 	}
 	allow.Flags().StringVar((*string)(&e.Type), "type", "", "only values of this `TYPE`")
 	allow.Flags().StringVar(&e.Tool, "tool", "", "only answers of this tool: `SERVER.TOOL`, where * matches any letters")

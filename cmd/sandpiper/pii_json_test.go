@@ -44,7 +44,8 @@ func TestScanReadsUnicode(t *testing.T) {
 		}
 		var out strings.Builder
 		p := findingPrinter{out: &out, file: "x", line: 1}
-		if err := p.scan(t.Context(), decodedInput(bytes.NewReader(b)), s); err != nil || !strings.HasPrefix(out.String(), "x:2:5-20 EMAIL") {
+		if err := p.scan(t.Context(), decodedInput(bytes.NewReader(b)), s); err != nil || !strings.HasPrefix(out.String(),
+			"x:2:5-20 EMAIL") {
 			t.Errorf("%s: %q, %v", name, out.String(), err)
 		}
 	}

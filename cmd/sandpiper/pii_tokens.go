@@ -72,7 +72,8 @@ func runPIIRestore(ctx context.Context, env *cli.Env, args []string) error {
 	}
 	return withGate(ctx, env, func(e *redact.Gate) error {
 		if !e.CanReveal() {
-			return fault.New(fault.Denied, "values cannot be restored: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
+			return fault.New(fault.Denied, "values cannot be restored: pii.restore or pii.mode does not allow it").
+				WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
 		restored, err := e.Restorer().Name(ctx, redact.ToPerson, text)
 		if err != nil {

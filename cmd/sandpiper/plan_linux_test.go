@@ -161,7 +161,8 @@ try:
 except BaseException:
     crm.upsert_contact(email="caught@example.com")
 `)
-	if !r.Success || len(r.Plan) != 1 || r.Ends == nil || r.Ends.Call != 1 || r.Ends.Line != 4 || !strings.Contains(r.Ends.Note, "the plan ends after call 1: line 4 tests the truth value of the result['created'] of call 1, crm.upsert_contact") {
+	if !r.Success || len(r.Plan) != 1 || r.Ends == nil || r.Ends.Call != 1 || r.Ends.Line != 4 || !strings.Contains(r.Ends.Note,
+		"the plan ends after call 1: line 4 tests the truth value of the result['created'] of call 1, crm.upsert_contact") {
 		t.Fatalf("%+v %+v", r, r.Ends)
 	}
 	if _, done := p.applyPlan(r.ID, approves); !done.Success || len(p.serverCalls()) != 1 || !strings.Contains(p.serverCalls()[0], "ada@") {
@@ -197,16 +198,19 @@ func TestPlanApprovedAtCommandLineSurvivesRestart(t *testing.T) {
 	p := newApprovalClient(t, "2025-11-25", `{}`, "")
 	r := p.dryRun(dependentCalls)
 	_, suspended := p.applyPlan(r.ID, "")
-	if suspended.Success || suspended.ErrorType != "approval_required" || len(suspended.Questions) != 1 || suspended.Questions[0].Approval == "" ||
+	if suspended.Success || suspended.ErrorType != "approval_required" || len(suspended.Questions) != 1 ||
+		suspended.Questions[0].Approval == "" ||
 		suspended.Questions[0].ID == "" || !strings.Contains(suspended.Error, "the plan waits for the person") {
 		t.Fatalf("%+v", suspended)
 	}
 	p.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"approve":true}}`, r.ID), "")
-	if answer := p.readPlanResult(); answer.Success || !strings.Contains(answer.Error, "resume_execution cannot answer an approval") || len(p.serverCalls()) != 0 {
+	if answer := p.readPlanResult(); answer.Success || !strings.Contains(answer.Error, "resume_execution cannot answer an approval") ||
+		len(p.serverCalls()) != 0 {
 		t.Errorf("a model approved: %+v", answer)
 	}
 	p.kill()
-	if out, errs, code := p.sandpiper("approvals", "approve", suspended.Questions[0].Approval); code != 0 || !strings.Contains(out, "approved") {
+	if out, errs, code := p.sandpiper("approvals", "approve", suspended.Questions[0].Approval); code != 0 || !strings.Contains(out,
+		"approved") {
 		t.Fatalf("%s %s %d", out, errs, code)
 	}
 	p.formClient = restartDaemon(t, p, `{}`)
@@ -218,7 +222,8 @@ func TestPlanApprovedAtCommandLineSurvivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.formClient = restartDaemon(t, p, `{"elicitation":{}}`)
-	if asked, done := p.applyPlan(r.ID, approves); asked != "" || done.Success || !strings.Contains(done.Error, "there is no plan") || len(p.serverCalls()) != 0 {
+	if asked, done := p.applyPlan(r.ID, approves); asked != "" || done.Success || !strings.Contains(done.Error, "there is no plan") ||
+		len(p.serverCalls()) != 0 {
 		t.Errorf("a second time: %+v, the server was called with %q", done, p.serverCalls())
 	}
 }

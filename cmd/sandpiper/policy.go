@@ -284,7 +284,8 @@ func (e explanation) annotationsNote() string {
 	case annotationNames(e.Effective) == declared:
 		return "The annotations are: " + declared + ". The server is not trusted, but they are used because they are restrictive."
 	}
-	return "The annotations are: " + declared + ". The server is not trusted, so only the restrictive ones are used: " + annotationNames(e.Effective) + "."
+	return "The annotations are: " + declared + ". The server is not trusted, so only the restrictive ones are used: " +
+		annotationNames(e.Effective) + "."
 }
 
 func annotationNames(h tool.Hints) string {
@@ -292,7 +293,8 @@ func annotationNames(h tool.Hints) string {
 	for _, annotation := range []struct {
 		hint    *bool
 		yes, no string
-	}{{h.ReadOnly, "read-only", "not read-only"}, {h.Destructive, "destructive", "not destructive"}, {h.Idempotent, "idempotent", "not idempotent"}, {h.OpenWorld, "open world", "closed world"}} {
+	}{{h.ReadOnly, "read-only", "not read-only"}, {h.Destructive, "destructive", "not destructive"},
+		{h.Idempotent, "idempotent", "not idempotent"}, {h.OpenWorld, "open world", "closed world"}} {
 		switch {
 		case annotation.hint == nil:
 		case *annotation.hint:

@@ -38,7 +38,8 @@ func newCorpus(t *testing.T, number int) corpus {
 		"url":         fmt.Sprintf("postgres://%s:%s@db.example.com/shop", word(6), opaque(12)),
 		"session":     jwt + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+hexes(12)+`"}`)) + "." + opaque(32),
 		"private_key": "-----BEGIN PRIVATE KEY-----\n" + opaque(48) + "\n" + opaque(30) + "\n-----END PRIVATE KEY-----",
-		"passport":    "X" + digits(8), "drivers_license": "D" + digits(7), "itin": fmt.Sprintf("9%s-7%s-%s", digits(2), digits(1), digits(4)),
+		"passport":    "X" + digits(8), "drivers_license": "D" + digits(7), "itin": fmt.Sprintf("9%s-7%s-%s", digits(2), digits(1),
+			digits(4)),
 		"name": "Ada " + title(word(8)), "address": fmt.Sprintf("%s %s Street, Bristol BS1 4QA", digits(3), title(word(8))),
 	}
 	card, account := digits(10), digits(14)

@@ -38,7 +38,8 @@ func TestSheetsToCRM(t *testing.T) {
 		{"off", "2025-11-25", "{mode: off}"},
 		{"egress", "2025-11-25", "{mode: egress, addresses: all}"},
 		{"egress", "2026-07-28", "{addresses: all}"},
-		{"strict", "2026-07-28", "{mode: strict, addresses: all, flows: [{types: [" + strings.Join(crmTypes, ", ") + "], to: \"crm.*\", decision: allow}]}"},
+		{"strict", "2026-07-28", "{mode: strict, addresses: all, flows: [{types: [" + strings.Join(crmTypes,
+			", ") + "], to: \"crm.*\", decision: allow}]}"},
 	} {
 		t.Run(c.mode+" "+c.version, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +64,8 @@ var crmTypes = []string{"NAME", "EMAIL", "PHONE", "ADDRESS", "SSN", "CREDIT_CARD
 // The e-mail addresses of the sheet have domains reserved for documentation, which are
 // redacted only if the configuration requires it.
 func crmConfig(servers, record, pii string) string {
-	return fmt.Sprintf("servers:\n  sheets: {command: %[1]s/sheets}\n  crm: {command: %[1]s/crm, args: [--record, %[2]s]}\npii: %[3]s\npolicy: {default: allow}\n", servers, record, pii)
+	return fmt.Sprintf("servers:\n  sheets: {command: %[1]s/sheets}\n  crm: {command: %[1]s/crm, args: [--record, %[2]s]}\npii: "+
+		"%[3]s\npolicy: {default: allow}\n", servers, record, pii)
 }
 
 // In strict mode no value is restored for a tool without a rule. The error contains the
@@ -72,7 +74,8 @@ func TestStrictModeNamesMissingRule(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	record := filepath.Join(t.TempDir(), "record")
-	w := newRecordingClient(t, crmConfig(exampleServers(t), record, `{mode: strict, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}`), "2025-11-25")
+	w := newRecordingClient(t, crmConfig(exampleServers(t), record,
+		`{mode: strict, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}`), "2025-11-25")
 	r := w.execute(`
 from servers import crm, sheets
 row = sheets.read_rows(sheet="prospects", limit=1)["rows"][0]
@@ -108,10 +111,12 @@ func sheetRows(t *testing.T, program string) (rows []map[string]any) {
 	}
 	defer func() { in.Close(); _ = cmd.Wait() }()
 	ask := asker(t, in, bufio.NewReaderSize(out, 1<<20))
-	ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for total := 1; len(rows) < total; {
-		answer := ask("tools/call", map[string]any{"name": "read_rows", "arguments": map[string]any{"sheet": "customers", "offset": len(rows), "limit": 1000}})
+		answer := ask("tools/call", map[string]any{"name": "read_rows",
+			"arguments": map[string]any{"sheet": "customers", "offset": len(rows), "limit": 1000}})
 		var page struct {
 			Total int
 			Rows  []map[string]any
@@ -147,7 +152,8 @@ func importAll(w *recordingClient) imported {
 	}
 	r := w.execute(string(code))
 	var did imported
-	if err := json.Unmarshal(r.Result, &did); err != nil || did.Rows != 10_000 || did.Created != 10_000 || did.InCRM != 10_000 || len(did.Best) != 3 {
+	if err := json.Unmarshal(r.Result, &did); err != nil || did.Rows != 10_000 || did.Created != 10_000 || did.InCRM != 10_000 ||
+		len(did.Best) != 3 {
 		w.t.Fatalf("%+v: %+v, %v", r, did, err)
 	}
 	return did
@@ -185,8 +191,9 @@ func biggestSpender(rows []map[string]any) (most map[string]any) {
 // checkSecondTurn checks the calls of the CRM in the second turn.
 func checkSecondTurn(t *testing.T, row map[string]any, record string) {
 	t.Helper()
-	want := map[string]any{"email": row["email"], "name": row["name"], "phone": row["phone"], "social_security_number": row["social_security_number"],
-		"notes": fmt.Sprintf("called %s on %s", row["name"], row["phone"])}
+	want := map[string]any{"email": row["email"], "name": row["name"], "phone": row["phone"],
+		"social_security_number": row["social_security_number"],
+		"notes":                  fmt.Sprintf("called %s on %s", row["name"], row["phone"])}
 	for tool, want := range map[string]map[string]any{"find_contact": {"email": row["email"]}, "upsert_contact": want} {
 		var got map[string]any
 		if calls := recorded(t, record, tool); len(calls) != 1 {

@@ -50,54 +50,78 @@ var exits = []exitCase{
 	{name: "repr", form: true, code: `result = repr(v)`},
 	{name: "bytes", code: `result = [x.encode() for x in vals]`},
 	{name: "bytes that are no text", form: true, code: `result = b"\xff" + " ".join(vals).encode()`},
-	{name: "numbers", keys: "social_security_number card", code: `result = [v["social_security_number"], int(v["card"]), {int(v["card"]): 1}]`},
-	{name: "decimals", keys: "social_security_number card", code: `result = [float(v["social_security_number"]), -int(v["card"])]`, form: true},
-	{name: "prose", keys: "name email phone address", code: `result = f"Dear {v['name']}, we wrote to {v['email']}, called {v['phone']} and went to {v['address']}."`},
-	{name: "rows of text", code: `print("|".join(vals)); print(";".join(vals)); result = "\t".join(vals) + "\n" + ",".join(f'"{x}"' for x in vals)`},
-	{name: "other case", form: true, keys: "email name address iban mac", code: `result = [x.upper() for x in vals] + [x.lower() for x in vals]`},
+	{name: "numbers", keys: "social_security_number card", code: `result = [v["social_security_number"], int(v["card"]), ` +
+		`{int(v["card"]): 1}]`},
+	{name: "decimals", keys: "social_security_number card", code: `result = [float(v["social_security_number"]), -int(v["card"])]`,
+		form: true},
+	{name: "prose", keys: "name email phone address", code: `result = f"Dear {v['name']}, we wrote to {v['email']}, called {v['phone']} ` +
+		`and went to {v['address']}."`},
+	{name: "rows of text", code: `print("|".join(vals)); print(";".join(vals)); result = "\t".join(vals) + "\n" + ",".join(f'"{x}"' for ` +
+		`x in vals)`},
+	{name: "other case", form: true, keys: "email name address iban mac",
+		code: `result = [x.upper() for x in vals] + [x.lower() for x in vals]`},
 	{name: "output", code: `for x in vals: print(x)`},
 	{name: "output as it is", form: true, code: `print(v)`},
-	{name: "output in halves", form: true, keys: oneLine, code: "for x in vals:\n    print(x[:len(x) // 2])\n    print(x[len(x) // 2:])\n    print('and')"},
+	{name: "output in halves", form: true, keys: oneLine, code: "for x in vals:\n    print(x[:len(x) // 2])\n    print(x[len(x) // " +
+		"2:])\n    print('and')"},
 	{name: "output in characters", form: true, keys: oneLine, code: "for x in vals:\n    for c in x: print(c)\n    print('and')"},
-	{name: "output without ends of lines", form: true, keys: oneLine, code: "for x in vals:\n    for c in x: print(c, end='', flush=True)\n    print()"},
+	{name: "output without ends of lines", form: true, keys: oneLine,
+		code: "for x in vals:\n    for c in x: print(c, end='', flush=True)\n    print()"},
 	{name: "output written", form: true, keys: oneLine, code: `for x in vals: sys.stdout.buffer.write(x.encode() + b"\n")`},
 	{name: "error", code: `raise ValueError(" ".join(vals))`},
 	{name: "error of a key", form: true, code: `{}[tuple(vals)]`},
-	{name: "error behind an error", form: true, code: "try: raise ValueError(vals)\nexcept ValueError as e: raise RuntimeError('no') from e"},
+	{name: "error behind an error", form: true, code: "try: raise ValueError(vals)\nexcept ValueError as e: raise " +
+		"RuntimeError('no') from e"},
 	{name: "notes of an error", code: "e = ValueError('no')\nfor x in vals: e.add_note(x)\nraise e"},
 	{name: "group of errors", form: true, keys: textFiles, code: `raise ExceptionGroup("no", [ValueError(x) for x in vals])`},
 	{name: "name of an error", keys: "email name", code: `raise type(" ".join(vals), (Exception,), {})()`},
 	{name: "error of code in code", form: true, keys: oneLine, code: `exec("x = " + repr(vals) + " +")`},
 	{name: "words of an exit", code: `sys.exit(" ".join(vals))`},
 	{name: "standard error", code: "for x in vals: print(x, file=sys.stderr)\nraise SystemExit(3)"},
-	{name: "time that is over", form: true, code: "print(vals)\nprint(vals, file=sys.stderr)\nwhile True: pass", more: []any{"timeout_seconds", 5}},
+	{name: "time that is over", form: true, code: "print(vals)\nprint(vals, file=sys.stderr)\nwhile True: pass",
+		more: []any{"timeout_seconds", 5}},
 	{name: "error of a tool", code: `people.fail()`},
-	{name: "error of a tool, caught", form: true, code: "try: people.fail()\nexcept ToolError as e:\n    print(e)\n    result = [e.args, vars(e)]"},
-	{name: "wrong argument", keys: "email", code: "try: people.strict(n=vals[0])\nexcept ToolError as e: print(e)\npeople.strict(**{vals[0]: 1})"},
-	{name: "file", form: true, code: `write_file("notes.json", json.dumps(v, indent=1)); result = list_files()`, then: (*leakTest).readAllFiles},
-	{name: "file with escapes", form: true, keys: "name address email", code: `write_file("notes.json", json.dumps({k: x + " Ä" for k, x in v.items()}).replace("@", "\\u0040"))`, then: (*leakTest).readAllFiles},
-	{name: "file that is no text", form: true, code: `open("a.bin", "wb").write(b"\xff" + "\n".join(vals).encode())`, then: (*leakTest).readAllFiles},
+	{name: "error of a tool, caught", form: true, code: "try: people.fail()\nexcept ToolError as e:\n    print(e)\n    result = [e.args, " +
+		"vars(e)]"},
+	{name: "wrong argument", keys: "email", code: "try: people.strict(n=vals[0])\nexcept ToolError as e: " +
+		"print(e)\npeople.strict(**{vals[0]: 1})"},
+	{name: "file", form: true, code: `write_file("notes.json", json.dumps(v, indent=1)); result = list_files()`, then: (*leakTest).
+		readAllFiles},
+	{name: "file with escapes", form: true, keys: "name address email",
+		code: `write_file("notes.json", json.dumps({k: x + " Ä" for k, x in v.items()}).replace("@", "\\u0040"))`, then: (*leakTest).
+			readAllFiles},
+	{name: "file that is no text", form: true, code: `open("a.bin", "wb").write(b"\xff" + "\n".join(vals).encode())`, then: (*leakTest).
+		readAllFiles},
 	{name: "file in pages", code: `write_file("notes.txt", "\n".join(vals))`, then: (*leakTest).readPages},
-	{name: "names of files", form: true, keys: textFiles, code: "for x in vals: write_file(x + '/' + x + '.txt', x)\nresult = list_files()", then: (*leakTest).readAllFiles},
+	{name: "names of files", form: true, keys: textFiles, code: "for x in vals: write_file(x + '/' + x + '.txt', x)\nresult = list_files()",
+		then: (*leakTest).readAllFiles},
 	{name: "no such file", form: true, keys: textFiles, code: `read_file(" ".join(vals))`},
 	{name: "large result", code: `result = [v | {"n": i} for i in range(30)]`, then: (*leakTest).readAllFiles},
 	{name: "large text", form: true, code: `result = " ".join(vals * 30)`, then: (*leakTest).readAllFiles},
 	{name: "large object", form: true, code: `result = {x: [x] * 40 for x in vals}`, then: (*leakTest).readAllFiles},
 	{name: "large output", code: `for i in range(40): print(*vals)`, then: (*leakTest).readAllFiles},
 	{name: "large error", form: true, code: `raise ValueError("\n".join(vals * 30))`, then: (*leakTest).readAllFiles},
-	{name: "skill", form: true, code: `save_skill("made", "# " + v["name"] + "\nDATA = " + repr(v), description=", ".join(x for x in vals if "\n" not in x))`, then: (*leakTest).readSkills},
-	{name: "log of a session", form: true, code: "print(*vals)\ncheckpoint(1, v)\nresult = v", more: []any{"session_id", "logged"}, then: (*leakTest).readSession},
+	{name: "skill", form: true, code: `save_skill("made", "# " + v["name"] + "\nDATA = " + repr(v), description=", ".join(x for x in ` +
+		`vals if "\n" not in x))`, then: (*leakTest).readSkills},
+	{name: "log of a session", form: true, code: "print(*vals)\ncheckpoint(1, v)\nresult = v", more: []any{"session_id", "logged"},
+		then: (*leakTest).readSession},
 	{name: "progress", keys: "email name phone ssn card", then: (*leakTest).awaitProgress},
-	{name: "question", keys: "email name phone ssn card", code: `ask("Is this right: " + ", ".join(vals) + "?", {"title": v["name"], "description": v["phone"], "enum": [v["email"], v["ssn"], v["card"]]})`},
+	{name: "question", keys: "email name phone ssn card", code: `ask("Is this right: " + ", ".join(vals) + "?", {"title": v["name"], ` +
+		`"description": v["phone"], "enum": [v["email"], v["ssn"], v["card"]]})`},
 	{name: "question of a server", keys: "email name phone ssn card", code: `result = people.ask()`},
-	{name: "picture with a caption", form: true, code: `picture = people.picture(); show(picture[1]); print(picture[0]); result = repr(picture)`},
+	{name: "picture with a caption", form: true, code: `picture = people.picture(); show(picture[1]); print(picture[0]); result = ` +
+		`repr(picture)`},
 	{name: "table", form: true, keys: textFiles, code: `show([v])`},
-	{name: "type that was learned", keys: "email name iban", code: `people.by_key()`, then: func(l *leakTest) { l.call("get_tool_definition", map[string]any{"tool_name": "people.by_key"}) }},
-	{name: "base64", form: true, code: `result = [base64.b64encode(x.encode()).decode() for x in vals]; print(base64.urlsafe_b64encode(" ".join(vals).encode()))`},
+	{name: "type that was learned", keys: "email name iban", code: `people.by_key()`,
+		then: func(l *leakTest) { l.call("get_tool_definition", map[string]any{"tool_name": "people.by_key"}) }},
+	{name: "base64", form: true, code: `result = [base64.b64encode(x.encode()).decode() for x in vals]; print(base64.urlsafe_b64encode(" ` +
+		`".join(vals).encode()))`},
 	{name: "hexadecimal", form: true, code: `result = [x.encode().hex() for x in vals]; print(" ".join(vals).encode().hex().upper())`},
 	{name: "URL encoding", form: true, code: `result = [urllib.parse.quote_plus(x) for x in vals]; print(urllib.parse.urlencode(v))`},
-	{name: "HTML", form: true, keys: "email name address", code: `import html; result = "".join(f"<td>{html.escape(x)}</td>".replace("@", "&#64;") for x in vals)`},
-	{name: "base64 in a file", form: true, code: `write_file("a.txt", base64.b64encode("\n".join(vals).encode()).decode())`, then: (*leakTest).readAllFiles},
+	{name: "HTML", form: true, keys: "email name address", code: `import html; result = ` +
+		`"".join(f"<td>{html.escape(x)}</td>".replace("@", "&#64;") for x in vals)`},
+	{name: "base64 in a file", form: true, code: `write_file("a.txt", base64.b64encode("\n".join(vals).encode()).decode())`,
+		then: (*leakTest).readAllFiles},
 	{name: "what the client sent", form: true, code: `result = vals`, then: (*leakTest).sendBack},
 }
 
@@ -130,7 +154,8 @@ func privacyConfig(mode string) string {
 }
 
 func peopleConfig(t *testing.T, script string) string {
-	return fmt.Sprintf("servers:\n  people: {command: %s, env: {%s}}\n", upstreamtest.Command(t), strings.NewReplacer("map[", "", "]", "", ":", ": ").Replace(fmt.Sprint(upstreamtest.Env(script))))
+	return fmt.Sprintf("servers:\n  people: {command: %s, env: {%s}}\n", upstreamtest.Command(t),
+		strings.NewReplacer("map[", "", "]", "", ":", ": ").Replace(fmt.Sprint(upstreamtest.Env(script))))
 }
 
 // setValues gives the server a new corpus.
@@ -147,14 +172,16 @@ func (l *leakTest) setValues(t *testing.T, keys string) {
 	upstreamtest.Write(t, l.script, upstreamtest.Script{
 		Tools: peopleTools(),
 		Answers: map[string]json.RawMessage{
-			"call records": answer(part(l.c.json())), "call by_key": answer(part(string(asJSON(byKey)))), "call record": answer(part("done")), "call strict": answer(part("done")),
+			"call records": answer(part(l.c.json())), "call by_key": answer(part(string(asJSON(byKey)))),
+			"call record": answer(part("done")), "call strict": answer(part("done")),
 			"call fail":    asJSON(map[string]any{"isError": true, "content": []any{part("no: " + text)}}),
 			"call picture": answer(part(text), map[string]any{"type": "image", "mimeType": "image/png", "data": onePixel}),
 		},
-		Questions: []json.RawMessage{asJSON(map[string]any{"message": text, "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{
-			"a": map[string]any{"type": "string", "title": l.c["name"], "description": l.c["phone"], "default": l.c["email"]},
-			"b": map[string]any{"type": "string", "enum": []any{l.c["ssn"], l.c["card"]}},
-		}}})},
+		Questions: []json.RawMessage{asJSON(map[string]any{"message": text,
+			"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{
+				"a": map[string]any{"type": "string", "title": l.c["name"], "description": l.c["phone"], "default": l.c["email"]},
+				"b": map[string]any{"type": "string", "enum": []any{l.c["ssn"], l.c["card"]}},
+			}}})},
 	})
 }
 
@@ -164,7 +191,8 @@ func peopleTools() (all []json.RawMessage) {
 	for _, name := range []string{"records", "fail", "picture", "ask", "by_key"} {
 		all = append(all, asJSON(map[string]any{"name": name, "inputSchema": map[string]any{"type": "object"}}))
 	}
-	return append(all, json.RawMessage(`{"name":"record","inputSchema":{"type":"object","properties":{"value":{}}}}`), json.RawMessage(`{"name":"strict","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}}`))
+	return append(all, json.RawMessage(`{"name":"record","inputSchema":{"type":"object","properties":{"value":{}}}}`),
+		json.RawMessage(`{"name":"strict","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}}`))
 }
 
 func asJSON(v any) json.RawMessage {
@@ -263,7 +291,8 @@ func (l *leakTest) awaitProgress() {
 			l.t.Fatalf("the code has ended: %s", l.out.Text())
 		}
 	}
-	l.await(l.send("tools/call", map[string]any{"name": "write_workspace_file", "arguments": map[string]any{"filename": "heard", "content": "yes"}}), running)
+	l.await(l.send("tools/call", map[string]any{"name": "write_workspace_file",
+		"arguments": map[string]any{"filename": "heard", "content": "yes"}}), running)
 }
 
 // sendBack sends the shown values as arguments that errors are likely to quote.
@@ -271,7 +300,8 @@ func (l *leakTest) sendBack() {
 	var shown []string
 	l.decode(string(l.r.Result), &shown)
 	for i, s := range shown {
-		for tool, arg := range map[string]string{"read_workspace_file": "filename", "load_skill": "name", "search_tools": "query", "get_tool_definition": "tool_name",
+		for tool, arg := range map[string]string{"read_workspace_file": "filename", "load_skill": "name", "search_tools": "query",
+			"get_tool_definition":  "tool_name",
 			"list_workspace_files": "subpath", "get_server_tools": "server_name", "resume_execution": "execution_id"} {
 			if i%3 == 0 {
 				l.call(tool, map[string]any{arg: s})
@@ -283,7 +313,8 @@ func (l *leakTest) sendBack() {
 	l.execute("from servers.people import strict\nstrict(n=" + string(asJSON(shown[0])) + ")")
 	l.execute("raise ValueError(" + list + ")")
 	l.execute("raise ValueError(sent)", "context_vars", map[string]any{"sent": shown})
-	l.execute("result = {k: 1 for k in sent} | {'file': write_file("+string(asJSON(shown[0]+".txt"))+", str(sent))}", "context_vars", map[string]any{"sent": shown})
+	l.execute("result = {k: 1 for k in sent} | {'file': write_file("+string(asJSON(shown[0]+".txt"))+", str(sent))}", "context_vars",
+		map[string]any{"sent": shown})
 	l.call("write_workspace_file", map[string]any{"filename": "sent.txt", "content": list})
 	l.call("save_skill", map[string]any{"name": "sent", "code": "DATA = " + list, "description": shown[0]})
 	l.call("load_skill", map[string]any{"name": "sent"})
@@ -335,7 +366,8 @@ func (l *leakTest) returns(tokens []string, form, strict bool) {
 	l.t.Helper()
 	constants, variables := l.sends("", tokens...)
 	if d := cmp.Diff(constants, variables); d != "" || len(constants) != len(tokens) {
-		l.t.Fatalf("%d tokens came back as %d values; from constants and variables (-constants +variables):\n%s", len(tokens), len(constants), d)
+		l.t.Fatalf("%d tokens came back as %d values; from constants and variables (-constants +variables):\n%s", len(tokens),
+			len(constants), d)
 	}
 	secrets := l.c.secrets()
 	for i, value := range constants {

@@ -18,7 +18,8 @@ type recordingClient struct {
 
 // privacyCapabilities maps protocol versions to the capabilities of a client: with forms,
 // and for the version withoutForms without.
-var privacyCapabilities = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`, withoutForms: `{}`}
+var privacyCapabilities = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`,
+	withoutForms: `{}`}
 
 const withoutForms = "2025-06-18"
 

@@ -24,32 +24,41 @@ func scriptWith(c corpus) upstreamtest.Script {
 	schema := map[string]any{"type": "object", "properties": map[string]any{"id": map[string]any{
 		"type": "string", "description": told, "default": c["email"], "enum": []any{c["email"], c["iban"]}, "examples": []any{c["phone"]}}}}
 	content := func(more map[string]any) json.RawMessage {
-		text := map[string]any{"type": "text", "text": told, "_meta": map[string]any{"note": told}, "annotations": map[string]any{"audience": []any{"user"}}}
+		text := map[string]any{"type": "text", "text": told, "_meta": map[string]any{"note": told},
+			"annotations": map[string]any{"audience": []any{"user"}}}
 		more["content"] = []any{text, map[string]any{"type": "image", "mimeType": "image/png", "data": onePixel},
-			map[string]any{"type": "resource", "resource": map[string]any{"uri": fmt.Sprint("note://", c["email"]), "mimeType": "text/plain", "text": told}},
+			map[string]any{"type": "resource", "resource": map[string]any{"uri": fmt.Sprint("note://", c["email"]),
+				"mimeType": "text/plain", "text": told}},
 			map[string]any{"type": "resource_link", "uri": "note://one", "name": told, "description": told}}
 		return asJSON(more)
 	}
 	return upstreamtest.Script{
 		Tools: append(peopleTools(), asJSON(map[string]any{"name": "lookup", "title": told, "description": told, "inputSchema": schema,
-			"outputSchema": map[string]any{"type": "object", "description": told, "properties": map[string]any{fmt.Sprint(c["email"]): schema}}}),
+			"outputSchema": map[string]any{"type": "object", "description": told,
+				"properties": map[string]any{fmt.Sprint(c["email"]): schema}}}),
 			json.RawMessage(`{"name":"die","inputSchema":{"type":"object"}}`)),
-		Resources: []json.RawMessage{asJSON(map[string]any{"uri": fmt.Sprintf("note://%s/one", c["email"]), "name": told, "title": told, "description": told}),
+		Resources: []json.RawMessage{asJSON(map[string]any{"uri": fmt.Sprintf("note://%s/one", c["email"]), "name": told, "title": told,
+			"description": told}),
 			json.RawMessage(`{"uri":"note://text","name":"text"}`), json.RawMessage(`{"uri":"note://blob","name":"blob"}`)},
 		Templates: []json.RawMessage{asJSON(map[string]any{"uriTemplate": "note://{id}", "name": told, "description": told})},
-		Prompts:   []json.RawMessage{asJSON(map[string]any{"name": "greet", "title": told, "description": told, "arguments": []any{map[string]any{"name": "who", "description": told}}})},
+		Prompts: []json.RawMessage{asJSON(map[string]any{"name": "greet", "title": told, "description": told,
+			"arguments": []any{map[string]any{"name": "who", "description": told}}})},
 		Answers: map[string]json.RawMessage{
-			"call lookup":      content(map[string]any{"structuredContent": c, "_meta": map[string]any{"note": told}}),
-			"call records":     asJSON(map[string]any{"content": []any{map[string]any{"type": "text", "text": c.json()}}}),
-			"call fail":        content(map[string]any{"isError": true}),
-			"read note://text": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://text", "mimeType": "text/plain", "text": told}}}),
-			"read note://blob": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://blob", "blob": base64.StdEncoding.EncodeToString([]byte(told))}}}),
-			"get greet":        asJSON(map[string]any{"description": told, "messages": []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": told}}}}),
-			"complete":         asJSON(map[string]any{"completion": map[string]any{"values": strings.Split(c.lines(), "\n")}}),
+			"call lookup":  content(map[string]any{"structuredContent": c, "_meta": map[string]any{"note": told}}),
+			"call records": asJSON(map[string]any{"content": []any{map[string]any{"type": "text", "text": c.json()}}}),
+			"call fail":    content(map[string]any{"isError": true}),
+			"read note://text": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://text", "mimeType": "text/plain",
+				"text": told}}}),
+			"read note://blob": asJSON(map[string]any{"contents": []any{map[string]any{"uri": "note://blob",
+				"blob": base64.StdEncoding.EncodeToString([]byte(told))}}}),
+			"get greet": asJSON(map[string]any{"description": told,
+				"messages": []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": told}}}}),
+			"complete": asJSON(map[string]any{"completion": map[string]any{"values": strings.Split(c.lines(), "\n")}}),
 		},
-		Questions: []json.RawMessage{asJSON(map[string]any{"message": told, "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{
-			"a": map[string]any{"type": "string", "title": told, "description": told, "default": c["email"]},
-			"b": map[string]any{"type": "string", "enum": []any{c["iban"], c["card"]}}}}})},
+		Questions: []json.RawMessage{asJSON(map[string]any{"message": told,
+			"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{
+				"a": map[string]any{"type": "string", "title": told, "description": told, "default": c["email"]},
+				"b": map[string]any{"type": "string", "enum": []any{c["iban"], c["card"]}}}}})},
 		ExitMessage: told,
 	}
 }
@@ -68,12 +77,15 @@ var codeModeQuestions = []asked{
 	{name: "search", params: toolCall("search_tools", `{"query":"lookup","detail_level":"full"}`)},
 	{name: "search in code", params: toolCall("execute_code", `{"code":"result = search_tools('lookup', detail_level='full')"}`)},
 	{name: "definition", params: toolCall("get_tool_definition", `{"tool_name":"people.lookup"}`)},
-	{name: "definition in code", params: toolCall("execute_code", `{"code":"print(get_tool_definition('people.lookup')); from servers import people; help(people.lookup)"}`)},
+	{name: "definition in code", params: toolCall("execute_code",
+		`{"code":"print(get_tool_definition('people.lookup')); from servers import people; help(people.lookup)"}`)},
 	{name: "tools of a server", params: toolCall("get_server_tools", `{"server_name":"people"}`)},
 	{name: "module", params: toolCall("read_workspace_file", `{"filename":"servers/people/lookup.py"}`)},
 	{name: "module in code", params: toolCall("execute_code", `{"code":"print(open('/workspace/servers/people/lookup.py').read())"}`)},
-	{name: "resources", params: toolCall("execute_code", `{"code":"from servers.people import resources, prompts\nprint(resources.list())\nprint(prompts.list())\nresult = [resources.read('note://text'), prompts.get('greet')]"}`)},
-	{name: "check before running", params: toolCall("execute_code", `{"code":"from servers.people import lookup\nlookup(id='no', other=1)"}`)},
+	{name: "resources", params: toolCall("execute_code", `{"code":"from servers.people import resources, `+
+		`prompts\nprint(resources.list())\nprint(prompts.list())\nresult = [resources.read('note://text'), prompts.get('greet')]"}`)},
+	{name: "check before running", params: toolCall("execute_code",
+		`{"code":"from servers.people import lookup\nlookup(id='no', other=1)"}`)},
 	{name: "last words in an answer", params: toolCall("execute_code", `{"code":"from servers.people import die\ndie()"}`)},
 	{name: "last words in the list of servers", params: toolCall("list_servers", `{}`)},
 }
@@ -105,8 +117,10 @@ func TestServerMetadataIsRedacted(t *testing.T) {
 		mode, version, profile string
 		all                    []asked
 	}{
-		{"off", "2025-11-25", "full", codeModeQuestions}, {"egress", "2025-11-25", "full", codeModeQuestions}, {"strict", "2026-07-28", "full", codeModeQuestions},
-		{"off", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2026-07-28", "passthrough", passthroughQuestions},
+		{"off", "2025-11-25", "full", codeModeQuestions}, {"egress", "2025-11-25", "full", codeModeQuestions}, {"strict", "2026-07-28",
+			"full", codeModeQuestions},
+		{"off", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2025-11-25", "passthrough", passthroughQuestions},
+		{"egress", "2026-07-28", "passthrough", passthroughQuestions},
 	} {
 		t.Run(c.mode+" "+c.version+" "+c.profile, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "script")
@@ -122,7 +136,8 @@ func TestServerMetadataIsRedacted(t *testing.T) {
 					told := func() []string {
 						w.asks(a)
 						found := leaks(w.newOutput(), values.secrets())
-						return slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") }) // a summary is truncated at 120 characters
+						// a summary is truncated at 120 characters
+						return slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") })
 					}
 					found := told()
 					for tries := 0; c.mode == "off" && len(found) == 0 && tries < 50; tries++ { // stderr arrives slightly later
@@ -144,7 +159,8 @@ func TestServerMetadataIsRedacted(t *testing.T) {
 // server.
 func (w *recordingClient) awaitModule(module string) {
 	w.t.Helper()
-	for until := time.Now().Add(time.Minute); strings.Contains(w.call("read_workspace_file", map[string]any{"filename": module}), `"success":false`); {
+	for until := time.Now().Add(time.Minute); strings.Contains(w.call("read_workspace_file", map[string]any{"filename": module}),
+		`"success":false`); {
 		if time.Now().After(until) {
 			w.t.Fatalf("there is no %s", module)
 		}

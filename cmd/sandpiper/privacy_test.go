@@ -61,7 +61,8 @@ func part(form string) int {
 func forms(v string) map[string]string {
 	all := map[string]string{
 		"it is": v, "upper case": strings.ToUpper(v), "lower case": strings.ToLower(v),
-		"hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v))), "URL": url.QueryEscape(v), "path": url.PathEscape(v), "URI": strings.ReplaceAll(url.QueryEscape(v), "+", "%20"),
+		"hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v))), "URL": url.QueryEscape(v),
+		"path": url.PathEscape(v), "URI": strings.ReplaceAll(url.QueryEscape(v), "+", "%20"),
 	}
 	if n := len(v); n >= 16 { // a half is a leak as well
 		all["beginning"], all["end"] = v[:n*3/4], v[n/4:]

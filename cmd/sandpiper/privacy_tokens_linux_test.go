@@ -50,7 +50,8 @@ func (l *leakTest) sends(session string, values ...string) (constants, variables
 	came(l.t, l.script)
 	l.runsTo(recording(values), "session_id", session)
 	constants = came(l.t, l.script)
-	l.runsTo("from servers.people import record\nfor x in sent: record(value=x)", "session_id", session, "context_vars", map[string]any{"sent": append([]string{}, values...)})
+	l.runsTo("from servers.people import record\nfor x in sent: record(value=x)", "session_id", session, "context_vars",
+		map[string]any{"sent": append([]string{}, values...)})
 	return constants, came(l.t, l.script)
 }
 
@@ -110,10 +111,12 @@ func TestForgedTokensAreNotRestored(t *testing.T) {
 	i := slices.IndexFunc(tokens, func(s string) bool { return strings.HasPrefix(s, "[EMAIL_") })
 	good, value := tokens[i], values[i]
 	id := strings.TrimSuffix(strings.TrimPrefix(good, "[EMAIL_"), "]")
-	forged := []string{"[EMAIL_0000000000000000]", "[NAME_" + id + "]", "[EMAIL_" + id[1:] + "]", "[EMAIL_" + id + "0000]", "[EMAIL_" + strings.ToUpper(id) + "]", "[email_" + id + "]",
+	forged := []string{"[EMAIL_0000000000000000]", "[NAME_" + id + "]", "[EMAIL_" + id[1:] + "]", "[EMAIL_" + id + "0000]",
+		"[EMAIL_" + strings.ToUpper(id) + "]", "[email_" + id + "]",
 		"[EMAIL_" + id, "[ EMAIL_" + id + "]", "[EMAIL_withheld]"}
 	l.arrive("", forged, forged)
-	l.arrive("", []string{good + good, "to " + good + ", please", "[EMAIL_" + good + "]", "[" + good + "]"}, []string{value + value, "to " + value + ", please", "[EMAIL_" + value + "]", "[" + value + "]"})
+	l.arrive("", []string{good + good, "to " + good + ", please", "[EMAIL_" + good + "]", "[" + good + "]"},
+		[]string{value + value, "to " + value + ", please", "[EMAIL_" + value + "]", "[" + value + "]"})
 }
 
 // A server that sends a token, known or guessed, does not receive its value.
@@ -134,11 +137,13 @@ func TestTokensInServerTextAreNotRestored(t *testing.T) {
 	var shown map[string]string
 	l.decode(string(r.Result), &shown)
 	// It is marked once on the way to the code and once on the way to the client.
-	want := map[string]string{"good": "[~~" + tokens[0][1:], "forged": "[~~EMAIL_0000000000000000]", "marked": "[~~~EMAIL_0000000000000000]"}
+	want := map[string]string{"good": "[~~" + tokens[0][1:], "forged": "[~~EMAIL_0000000000000000]",
+		"marked": "[~~~EMAIL_0000000000000000]"}
 	if d := cmp.Diff(want, shown); d != "" {
 		t.Errorf("the client was shown (-want +got):\n%s", d)
 	}
-	l.arrive("", []string{shown["good"], shown["forged"], shown["marked"], tokens[0]}, []string{said["good"], said["forged"], said["marked"], values[0]})
+	l.arrive("", []string{shown["good"], shown["forged"], shown["marked"], tokens[0]},
+		[]string{said["good"], said["forged"], said["marked"], values[0]})
 }
 
 func TestTokensBelongToTheirTenant(t *testing.T) {
@@ -148,7 +153,8 @@ func TestTokensBelongToTheirTenant(t *testing.T) {
 	l := &leakTest{script: script}
 	l.setValues(t, textFiles)
 	const alices, bobs = "alices-token-of-some-length", "bobs-token-of-some-length"
-	d := startServing(t, "", peopleConfig(t, script)+privacyConfig("egress")+fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
+	d := startServing(t, "", peopleConfig(t, script)+privacyConfig("egress")+fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices,
+		bobs))
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visitOlder("Authorization", "Bearer "+bobs)
 	const show = "from servers.people import records\nv = records()\nresult = [v[k] for k in sorted(v)]"
 	hers, his, values := alice.value(show), bob.value(show), strings.Split(l.c.lines(), "\n")

@@ -44,8 +44,10 @@ func TestPythonClient(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), python, "-W", "error", "-m", "unittest", "-v", module)
 			cmd.Dir = t.TempDir()
-			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir(), "XDG_DATA_HOME="+t.TempDir(),
-				"PYTHONPATH="+filepath.Join(source, "src")+":"+filepath.Join(source, "tests"), "SANDPIPER="+program, "EXAMPLE_SERVERS="+servers)
+			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir(),
+				"XDG_DATA_HOME="+t.TempDir(),
+				"PYTHONPATH="+filepath.Join(source, "src")+":"+filepath.Join(source, "tests"), "SANDPIPER="+program,
+				"EXAMPLE_SERVERS="+servers)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
@@ -113,7 +115,8 @@ func TestPythonClientInstalls(t *testing.T) {
 	run(pip, "install", "--quiet", "--no-index", "--find-links", "wheels", "sandpiper-mcp")
 	code := "import os, sys, sandpiper; from sandpiper.compat import ExecutionConfig, SandboxExecutor\n" +
 		"with sandpiper.Sandpiper(binary=sys.argv[1], data_dir='data') as s: print(s.execute('6 * 7').result)\n" +
-		"os.environ['SANDPIPER'] = sys.argv[1]\nprint(SandboxExecutor(ExecutionConfig(workspace_dir='workspaces/ada')).execute('print(5 + 3)').output)"
+		"os.environ['SANDPIPER'] = sys.argv[1]\nprint(SandboxExecutor(ExecutionConfig(workspace_dir='workspaces/ada')).execute('print(5 " +
+		"+ 3)').output)"
 	if out := run(filepath.Join(dir, "env/bin/python"), "-c", code, selfAsSandpiper(t)); out != "42\n8\n" {
 		t.Errorf("the installed client prints %q", out)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // trigger calls the tool of a third-party server that asks a question.
-const trigger = `{"code":"from servers.everything import trigger_elicitation_request\nresult = str(trigger_elicitation_request())","timeout_seconds":120}`
+const trigger = `{"code":"from servers.everything import trigger_elicitation_request\nresult = ` +
+	`str(trigger_elicitation_request())","timeout_seconds":120}`
 
 // formClient is a client over stdio that writes and reads single messages.
 type formClient struct {
@@ -84,7 +85,8 @@ func connectTo(t *testing.T, home, version, capabilities string, args ...string)
 	s.in, s.out = in, bufio.NewScanner(io.TeeReader(out, p.heard))
 	s.out.Buffer(nil, 64<<20)
 	if version == "2026-07-28" {
-		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
+		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
+			capabilities + `,"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
 		return p
 	}
 	p.meta = `,"_meta":{"progressToken":"p"}`
@@ -97,7 +99,8 @@ func connectTo(t *testing.T, home, version, capabilities string, args ...string)
 // sendCall sends a call of a tool; the caller reads the answer.
 func (p *formClient) sendCall(tool, args, more string) {
 	p.id++
-	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, p.id, tool, args, more, p.meta))
+	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, p.id, tool, args, more,
+		p.meta))
 }
 
 // nextMessage returns the next message that is not a notification.

@@ -73,7 +73,8 @@ http: {tokens: {alice: %s, bob: %s}}
 tenants: {alice: {servers: [calculator, weather]}}
 `, alices, bobs))
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visit("Authorization", "Bearer "+bobs)
-	begin := "from servers.calculator import add\nfrom servers.weather import get_weather\nx = 40\nresult = 'city' in get_weather(city='Oslo')"
+	begin := "from servers.calculator import add\nfrom servers.weather import get_weather\nx = 40\nresult = 'city' in " +
+		"get_weather(city='Oslo')"
 	for _, session := range []string{"s", "t"} {
 		if r := alice.run(session, begin); string(r.Result) != "true" {
 			t.Fatalf("%+v", r)
@@ -116,7 +117,8 @@ tenants: {alice: {servers: [calculator]}}
 sandbox: {max_timeout: 20s}
 recent_code: none
 `, alices), "needs a restart: recent_code") // the last line
-	if log := d.log.String(); !strings.Contains(log, `applied="http.tokens.bob, sandbox.max_timeout, tenants.alice"`) || !strings.Contains(log, "needs a restart: recent_code") {
+	if log := d.log.String(); !strings.Contains(log, `applied="http.tokens.bob, sandbox.max_timeout, tenants.alice"`) ||
+		!strings.Contains(log, "needs a restart: recent_code") {
 		t.Errorf("the log:\n%s", log)
 	}
 	if res := bob.must(bob.call(t.Context(), "1")); res.StatusCode != http.StatusUnauthorized {
@@ -127,14 +129,17 @@ recent_code: none
 	if string(r.Result) != `["calculator"]` || !strings.Contains(r.Session.Note, "the operator has changed the settings") {
 		t.Errorf("the modules of a live session: %+v", r)
 	}
-	for _, code := range []string{"get_weather(city='Oslo')", "from servers.weather import get_weather\nget_weather(city='Oslo')", "call_tool('weather', 'get_weather', {'city': 'Oslo'})"} {
+	for _, code := range []string{"get_weather(city='Oslo')", "from servers.weather import get_weather\nget_weather(city='Oslo')",
+		"call_tool('weather', 'get_weather', {'city': 'Oslo'})"} {
 		for _, session := range []string{"s", "t", ""} {
-			if r := alice.run(session, "result = 'city' in "+strings.Replace(code, "\nget", "\nresult = 'city' in get", 1)); r.Success || string(r.Result) == "true" {
+			if r := alice.run(session, "result = 'city' in "+strings.Replace(code, "\nget", "\nresult = 'city' in get", 1)); r.Success ||
+				string(r.Result) == "true" {
 				t.Errorf("%s in session %q: %+v", code, session, r)
 			}
 		}
 	}
-	if r := alice.ask("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":true}`, suspended.ID)); r.Success || !strings.Contains(r.Error, "there is no server") {
+	if r := alice.ask("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":true}`, suspended.ID)); r.Success ||
+		!strings.Contains(r.Error, "there is no server") {
 		t.Errorf("the suspended execution: %+v", r)
 	}
 	if r := alice.run("", "1", `"timeout_seconds":100`); !strings.Contains(r.Error, "20") {
@@ -144,7 +149,8 @@ recent_code: none
 	if r := <-running; !strings.HasPrefix(string(r.Result), "[3,") || !strings.Contains(string(r.Result), "there is no server") {
 		t.Errorf("the running execution: %+v", r)
 	}
-	if out := d.command(t, "audit", "tail", "-n", "100"); !strings.Contains(out, "configuration changed tenants") || !strings.Contains(out, "configuration changed http") {
+	if out := d.command(t, "audit", "tail", "-n", "100"); !strings.Contains(out, "configuration changed tenants") || !strings.Contains(out,
+		"configuration changed http") {
 		t.Errorf("the audit log: %s", out)
 	}
 }
@@ -159,9 +165,12 @@ func TestHangupRefusesBadConfiguration(t *testing.T) {
 	d.mayFail = true
 	alice := d.visit("Authorization", "Bearer "+alices)
 	for _, bad := range []struct{ text, want string }{
-		{"http: {tokens: {bob: " + alices + "}}\nsandbox: {max_timeout: never}\n", `sandpiper.yaml line 2: sandbox.max_timeout is \"never\"`},
-		{"http: {tokens: {bob: " + alices + "}}\ntenants: {alice: {sandbox: {memory_mb: lots}}}\n", `sandpiper.yaml line 2: sandbox.memory_mb is \"lots\"`},
-		{"http: {tokens: {bob: " + alices + "}}\npolicy:\n  rules:\n  - {when: 'x >', decision: block}\n", `sandpiper.yaml line 4: rule 1 of the policy`},
+		{"http: {tokens: {bob: " + alices + "}}\nsandbox: {max_timeout: never}\n",
+			`sandpiper.yaml line 2: sandbox.max_timeout is \"never\"`},
+		{"http: {tokens: {bob: " + alices + "}}\ntenants: {alice: {sandbox: {memory_mb: lots}}}\n",
+			`sandpiper.yaml line 2: sandbox.memory_mb is \"lots\"`},
+		{"http: {tokens: {bob: " + alices + "}}\npolicy:\n  rules:\n  - {when: 'x >', decision: block}\n",
+			`sandpiper.yaml line 4: rule 1 of the policy`},
 		{"http: {tokens: {bob: short}}\n", `http.tokens.bob has 5 characters`},
 	} {
 		d.reload(bad.text, bad.want)
@@ -169,7 +178,8 @@ func TestHangupRefusesBadConfiguration(t *testing.T) {
 			t.Errorf("after %s: %+v", bad.text, r)
 		}
 	}
-	if log := d.log.String(); !strings.Contains(log, "the configuration was not reloaded; the previous one stays in effect") || strings.Contains(log, alices) {
+	if log := d.log.String(); !strings.Contains(log, "the configuration was not reloaded; the previous one stays in effect") ||
+		strings.Contains(log, alices) {
 		t.Errorf("the log:\n%s", log)
 	}
 	d.reload(config+"quotas: {executions_per_minute: 100}\n", "quotas.executions_per_minute")

@@ -42,7 +42,8 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	}
 
 	// The result and the notification arrive in either order.
-	say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"import os\nos.makedirs('out')\nopen('new', 'w').write('a,b\\n')\nos.rename('new', 'out/report.csv')"}}}`)
+	say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"import ` +
+		`os\nos.makedirs('out')\nopen('new', 'w').write('a,b\\n')\nos.rename('new', 'out/report.csv')"}}}`)
 	told := `"notifications/resources/updated","params":{"uri":"workspace://out/report.csv"}`
 	both := ""
 	for range 2 {
@@ -59,7 +60,8 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	if err := os.WriteFile(report, []byte("a,b\n1,2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t.Context(), all.Features(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != cli.ExitOK {
+	if got := run(t.Context(), all.Features(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""),
+		io.Discard, io.Discard); got != cli.ExitOK {
 		t.Fatalf("files put ended with %d", got)
 	}
 	hear(told)

@@ -44,7 +44,9 @@ servers as functions. It is one program with CPython included.`,
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the versions of the program, of Python and of MCP")
-	root.PersistentFlags().StringVar(&env.ConfigFile, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
+	root.PersistentFlags().StringVar(&env.ConfigFile, "config", "",
+		"configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and "+
+			"trusted files in the working directory)")
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON")
 	root.PersistentFlags().BoolFunc("json-lines", "print JSON, and lists with a line for each item", func(text string) (err error) {
 		env.JSONLines, err = strconv.ParseBool(text)

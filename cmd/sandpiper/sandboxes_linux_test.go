@@ -59,7 +59,8 @@ func TestSandboxesOfTenants(t *testing.T) {
 			t.Errorf("code of the tenant with %s that names the server: %+v", name, a)
 		}
 	}
-	if a := bob.run("", concealed); !strings.Contains(a.Error, "policy requires the sandbox gvisor") || !strings.Contains(a.Error, "this code runs in process") {
+	if a := bob.run("", concealed); !strings.Contains(a.Error, "policy requires the sandbox gvisor") || !strings.Contains(a.Error,
+		"this code runs in process") {
 		t.Errorf("%+v", a)
 	}
 	if a := alice.run("", concealed); a.Error != "" {
@@ -70,7 +71,8 @@ func TestSandboxesOfTenants(t *testing.T) {
 	if a := bob.run("weak", "x = 5"); a.Error != "" {
 		t.Fatalf("%+v", a)
 	}
-	if a := bob.run("weak", forecast); !strings.Contains(a.Error, `session "weak" runs in process; a running session keeps its sandbox`) || !strings.Contains(a.Error, "use another session_id") {
+	if a := bob.run("weak", forecast); !strings.Contains(a.Error, `session "weak" runs in process; a running session keeps its sandbox`) ||
+		!strings.Contains(a.Error, "use another session_id") {
 		t.Errorf("%+v", a)
 	}
 	if a := bob.run("weak", "x"); string(a.Result) != "5" {
@@ -88,7 +90,8 @@ func TestSandboxesOfTenants(t *testing.T) {
 		id := bob.toolText("dispatch_background_task", fmt.Sprintf(`{"code":%q}`, code))
 		_, id, _ = strings.Cut(id, `\"execution_id\":\"`)
 		id, _, _ = strings.Cut(id, `\`)
-		if got := bob.toolText("wait_for_background_task", fmt.Sprintf(`{"execution_id":%q,"timeout":60}`, id)); !strings.Contains(got, want) {
+		if got := bob.toolText("wait_for_background_task", fmt.Sprintf(`{"execution_id":%q,"timeout":60}`, id)); !strings.Contains(got,
+			want) {
 			t.Errorf("in the background, task %s: %s", id, got)
 		}
 	}
@@ -109,7 +112,8 @@ func TestReloadedSandboxes(t *testing.T) {
 	if a := bob.run("", release); !onGVisor(a) {
 		t.Errorf("after the reload: %+v", a)
 	}
-	if a := bob.run("s", release); !onGVisor(a) || a.Session.State != "restarted" || !strings.Contains(a.Session.Note, "the operator has changed the settings") {
+	if a := bob.run("s", release); !onGVisor(a) || a.Session.State != "restarted" || !strings.Contains(a.Session.Note,
+		"the operator has changed the settings") {
 		t.Errorf("the session after the reload: %+v", a)
 	}
 	d.reload(config, reloaded)
@@ -119,7 +123,8 @@ func TestReloadedSandboxes(t *testing.T) {
 	if a := bob.run("", release); onGVisor(a) {
 		t.Errorf("after the second reload: %+v", a)
 	}
-	d.reload(strings.Replace(config, "backend: gvisor", "backend: microvm", 1), "tiers.hard selects the sandbox microvm, which nothing used when Sandpiper started")
+	d.reload(strings.Replace(config, "backend: gvisor", "backend: microvm", 1),
+		"tiers.hard selects the sandbox microvm, which nothing used when Sandpiper started")
 	if a := bob.run("", release); a.Error != "" || onGVisor(a) {
 		t.Errorf("after the refused reload: %+v", a)
 	}

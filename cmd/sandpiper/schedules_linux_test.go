@@ -150,7 +150,8 @@ func decideCall(t *testing.T, dir, ledger, id string, call int, question string)
 	if entered(t, ledger)[writeNumber(question)] > 0 {
 		decision = "done"
 	}
-	if out, err := sandpiper(dir, "executions", "answer", id, fmt.Sprint(call), decision).CombinedOutput(); err != nil { // it may just have been answered
+	// it may just have been answered
+	if out, err := sandpiper(dir, "executions", "answer", id, fmt.Sprint(call), decision).CombinedOutput(); err != nil {
 		t.Logf("%s: %s", id, out)
 	}
 }
@@ -199,7 +200,8 @@ func TestThousandRunsDueAtOnce(t *testing.T) {
 		calls++
 		longest = max(longest, time.Since(before))
 	}
-	t.Logf("%d runs in %s; %d calls meanwhile, %s on average, the longest %s; alone %s", count, time.Since(began), calls, time.Since(began)/time.Duration(calls), longest, idle)
+	t.Logf("%d runs in %s; %d calls meanwhile, %s on average, the longest %s; alone %s", count, time.Since(began), calls,
+		time.Since(began)/time.Duration(calls), longest, idle)
 	for n, entries := range entered(t, ledger) {
 		if entries != 1 {
 			t.Errorf("run %d: %d entries", n, entries)
@@ -260,7 +262,8 @@ func TestAgentCreatesASchedule(t *testing.T) {
 	for entered(t, ledger)[7] == 0 {
 		time.Sleep(20 * time.Millisecond)
 	}
-	if got := s.tool("create_schedule", `{"name": "x", "skill": "pya", "every": "1h"}`); !strings.Contains(got, "pya") || strings.Contains(got, "approv") {
+	if got := s.tool("create_schedule", `{"name": "x", "skill": "pya", "every": "1h"}`); !strings.Contains(got, "pya") ||
+		strings.Contains(got, "approv") {
 		t.Errorf("an unknown skill: %s", got)
 	}
 	if got := s.tool("delete_schedule", `{"name": "s0"}`); !strings.Contains(got, "in the configuration") {
@@ -302,7 +305,8 @@ func TestPersonApprovesAScheduleInTheClient(t *testing.T) {
 		{"cancelled", cancels, "the user declined", false},
 		{"approved", approves, `"success":true`, true},
 	} {
-		p.sendCall("create_schedule", fmt.Sprintf(`{"name":%q,"skill":"greet","inputs":{"email":"zoe.kowalczyk@example.com"},"cron":"0 9 * * 1","time_zone":"Europe/Paris"}`, x.name), "")
+		p.sendCall("create_schedule", fmt.Sprintf(`{"name":%q,"skill":"greet","inputs":{"email":"zoe.kowalczyk@example.com"},"cron":"0 9 `+
+			`* * 1","time_zone":"Europe/Paris"}`, x.name), "")
 		asked := p.nextMessage()
 		for _, part := range []string{"create_schedule", `"greet"`, x.name, "0 9 * * 1", "zoe.kowalczyk@example.com", "without a client"} {
 			if asked.Method != "elicitation/create" || !strings.Contains(asked.Params.Message, part) {

@@ -206,7 +206,8 @@ func scriptedModel(_ int, q modeltest.Question) modeltest.Reply {
 	case strings.Contains(q.System, "of a program about data"):
 		_, address, _ := strings.Cut(q.Prompt, "[EMAIL_")
 		address, _, _ = strings.Cut(address, "]")
-		return modeltest.Reply{Text: fmt.Sprintf("[EMAIL_%s] wrote; clear text: %t", address, strings.Contains(q.Prompt, "ann@example.com"))}
+		return modeltest.Reply{Text: fmt.Sprintf("[EMAIL_%s] wrote; clear text: %t", address,
+			strings.Contains(q.Prompt, "ann@example.com"))}
 	case strings.Contains(q.Prompt, "Answer: ok"):
 		return modeltest.Reply{Text: "ok"}
 	case strings.Contains(q.Prompt, "Obey"): // instructions that are hidden in a description
@@ -305,7 +306,8 @@ func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Pr
 
 // scriptEnv returns the environment of a script's commands.
 func scriptEnv(ts *testscript.TestScript) (variables []string) {
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SANDPIPER_CONFIG", "SERVERS", "GUARDED"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SANDPIPER_CONFIG",
+		"SERVERS", "GUARDED"} {
 		variables = append(variables, name+"="+ts.Getenv(name))
 	}
 	return variables

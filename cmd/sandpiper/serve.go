@@ -74,7 +74,8 @@ skills and statistics, full adds the rest.` + about,
 	}
 	cli.EnumFlag(c.Flags(), &profile, "profile", "", "tools to offer: "+cli.OrList(profiles), profiles...)
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
-	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux", "run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
+	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux",
+		"run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return cli.OfTenant(env, c)
 }
@@ -157,7 +158,8 @@ var limitProcess = limitCapabilities
 
 func serveStdio(ctx context.Context, env *cli.Env, d *daemon.Daemon, limit func(uint64) error) error {
 	if cli.IsTerminal(env.Stdin) {
-		env.Warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
+		env.Warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command " +
+			"themselves. Press Ctrl-D to exit.")
 	}
 	if err := limit(servingCapabilities); err != nil {
 		return err

@@ -34,9 +34,14 @@ listed. Tools of a server that waits for review are accepted with sandpiper tool
 			RunE: func(cmd *cobra.Command, _ []string) error { return runServersList(env) },
 		},
 		serversAddCommand(env),
-		edit("remove NAME", "Remove a server from the configuration", func(ctx context.Context, name string) error { return runServersRemove(ctx, env, name) }),
-		edit("enable NAME", "Enable a disabled server", func(ctx context.Context, name string) error { return runServersDisable(ctx, env, name, false) }),
-		edit("disable NAME", "Disable a server, and keep its entry", func(ctx context.Context, name string) error { return runServersDisable(ctx, env, name, true) }),
+		edit("remove NAME", "Remove a server from the configuration",
+			func(ctx context.Context, name string) error { return runServersRemove(ctx, env, name) }),
+		edit("enable NAME", "Enable a disabled server", func(ctx context.Context,
+			name string) error {
+			return runServersDisable(ctx, env, name, false)
+		}),
+		edit("disable NAME", "Disable a server, and keep its entry",
+			func(ctx context.Context, name string) error { return runServersDisable(ctx, env, name, true) }),
 	)
 	c.Long = `The commands edit your configuration file (--config, SANDPIPER_CONFIG, or
 sandpiper.yaml in your configuration directory), and keep its comments. Running
@@ -93,7 +98,8 @@ func runServersList(env *cli.Env) error {
 			return cli.WriteList(env, "servers", servers)
 		}
 		if env.JSON {
-			return env.WriteJSON(map[string]any{"servers": append([]listedServer{}, servers...), "daemons": append([]daemon.Instance{}, daemons...)})
+			return env.WriteJSON(map[string]any{"servers": append([]listedServer{}, servers...),
+				"daemons": append([]daemon.Instance{}, daemons...)})
 		}
 		printServers(env, servers, path)
 		for _, i := range daemons {
@@ -181,7 +187,8 @@ func printServers(env *cli.Env, servers []listedServer, path string) {
 		if s.Project {
 			text += ", of the project"
 		}
-		env.Printf("%-20s %-18s %-24s %s\n", cli.VisibleName(s.Name), strings.ReplaceAll(cmp.Or(s.State, "no daemon"), "_", " "), text, cli.VisibleName(s.Target))
+		env.Printf("%-20s %-18s %-24s %s\n", cli.VisibleName(s.Name), strings.ReplaceAll(cmp.Or(s.State, "no daemon"), "_", " "), text,
+			cli.VisibleName(s.Target))
 		if unlisted {
 			env.Printf("  sandpiper tools sync %s lists its tools, or prints why it cannot\n", cli.VisibleName(s.Name))
 		}

@@ -44,7 +44,8 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 				return err
 			}
 			if s.Name = args[0]; !serverName().MatchString(s.Name) {
-				return cli.Usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
+				return cli.Usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", "+
+					"for example github", s.Name)
 			}
 			if err := setTarget(&s, args[1], args[2:]); err != nil {
 				return err
@@ -218,8 +219,10 @@ func warnSecrets(env *cli.Env, s config.Server) {
 		}
 	}
 	env.Warn(fmt.Sprintf("%s now has what looks like a secret of %s in plain text", file, s.Name))
-	env.Hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "), filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
-	env.Hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0], keyringCommand(runtime.GOOS, s.Name, variables[0])))
+	env.Hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "),
+		filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
+	env.Hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0],
+		keyringCommand(runtime.GOOS, s.Name, variables[0])))
 }
 
 // keyringCommand returns the command that stores a secret in the keyring of a system, and asks for it.
@@ -240,9 +243,10 @@ func runServersRemove(ctx context.Context, env *cli.Env, name string) error {
 }
 
 func runServersDisable(ctx context.Context, env *cli.Env, name string, off bool) error {
-	return editServers(ctx, env, map[bool]string{true: "disabled ", false: "enabled "}[off]+name, func(path string, text []byte) ([]byte, error) {
-		return config.SetDisabled(path, text, name, off, daemon.Sections(env.Features)...)
-	})
+	return editServers(ctx, env, map[bool]string{true: "disabled ", false: "enabled "}[off]+name,
+		func(path string, text []byte) ([]byte, error) {
+			return config.SetDisabled(path, text, name, off, daemon.Sections(env.Features)...)
+		})
 }
 
 // editServers changes the user's configuration file and makes running daemons reload it.
@@ -260,7 +264,8 @@ func editServers(ctx context.Context, env *cli.Env, done string, change func(pat
 	}
 	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, fault.Sentence(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done,
+			fault.Sentence(err))
 	}
 	defer cli.CloseDaemon(env, d)
 	env.PrintDone("%s in %s", done, path)
@@ -304,5 +309,6 @@ func otherFiles(files []string, path string) string {
 	if len(files) == 0 {
 		return " uses no configuration file; restart it with --config " + path
 	}
-	return fmt.Sprintf(" uses %s instead; restart it with --config %s, or repeat this command with --config and its file", strings.Join(files, ", "), path)
+	return fmt.Sprintf(" uses %s instead; restart it with --config %s, or repeat this command with --config and its file",
+		strings.Join(files, ", "), path)
 }

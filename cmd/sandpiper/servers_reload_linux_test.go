@@ -130,7 +130,8 @@ func TestServersCommandsChangeARunningDaemon(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	out := runIn(t, dir, 0, "servers", "add", "weather", "--", filepath.Join(exampleServers(t), "weather"))
-	if !strings.Contains(out, first) || !strings.Contains(out, fmt.Sprint("daemon ", second.cmd.Process.Pid)) || strings.Contains(out, "warning") {
+	if !strings.Contains(out, first) || !strings.Contains(out, fmt.Sprint("daemon ", second.cmd.Process.Pid)) || strings.Contains(out,
+		"warning") {
 		t.Errorf("add: %s", out)
 	}
 	for _, d := range []*served{s, second} { // the command has waited for both
@@ -154,7 +155,8 @@ func TestServersCommandsChangeARunningDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := runIn(t, dir, 2, "servers", "remove", "weather"); !strings.Contains(out, "the configuration has an error") || !strings.Contains(out, "sevrers") {
+	if out := runIn(t, dir, 2, "servers", "remove", "weather"); !strings.Contains(out, "the configuration has an error") ||
+		!strings.Contains(out, "sevrers") {
 		t.Errorf("with another error in the file: %s", out)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -182,7 +184,8 @@ func (s *served) eventuallyListed(dir string, good []byte, text string) {
 // servers list has the state of each server in the running daemons.
 func TestServersListHasStates(t *testing.T) {
 	t.Parallel()
-	s, _ := reloading(t, calculator+"  weather: {command: $SERVERS/weather, review: true}\n  broken: {command: no-such-program}\n  off: {command: x, disabled: true}\n")
+	s, _ := reloading(t, calculator+"  weather: {command: $SERVERS/weather, review: true}\n  broken: {command: no-such-program}\n  off: "+
+		"{command: x, disabled: true}\n")
 	second := serve(t, s.cmd.Dir)
 	list := func(args ...string) string {
 		return runIn(t, s.cmd.Dir, 0, append([]string{"servers", "list"}, args...)...)
@@ -205,7 +208,8 @@ func TestServersListHasStates(t *testing.T) {
 	find(`^weather +waiting for review +`)
 	find(`^off +disabled +x$`)
 	for _, d := range []*served{s, second} {
-		find(fmt.Sprintf(`^broken +failed +0 tools +no-such-program\n(  .*\n)?  failed in daemon %d since 2.*: server "broken" cannot be started: program "no-such-program" not found`, d.cmd.Process.Pid))
+		find(fmt.Sprintf(`^broken +failed +0 tools +no-such-program\n(  .*\n)?  failed in daemon %d since 2.*: server "broken" cannot be `+
+			`started: program "no-such-program" not found`, d.cmd.Process.Pid))
 	}
 	var got struct {
 		Servers []struct {
@@ -221,14 +225,16 @@ func TestServersListHasStates(t *testing.T) {
 	}
 	for _, v := range got.Servers {
 		want := map[string]string{"calculator": "connected", "weather": "waiting_for_review", "broken": "failed", "off": "disabled"}[v.Name]
-		if v.State != want || (len(v.Connections) == 2) == (v.Name == "off") || v.Name == "broken" && !strings.Contains(v.Connections[1].Reason, "not found") {
+		if v.State != want || (len(v.Connections) == 2) == (v.Name == "off") ||
+			v.Name == "broken" && !strings.Contains(v.Connections[1].Reason, "not found") {
 			t.Errorf("%+v", v)
 		}
 	}
 	s.cmd.Process.Kill()
 	second.cmd.Process.Kill()
 	find(`^calculator +no daemon +3 tools`)
-	find(`^broken +failed +0 tools +no-such-program\n  last failed at 2.*: server "broken" cannot be started: program "no-such-program" not found; install it`)
+	find(`^broken +failed +0 tools +no-such-program\n  last failed at 2.*: server "broken" cannot be started: program "no-such-program" ` +
+		`not found; install it`)
 }
 
 // A project may add servers; it cannot replace, disable or remove those of the person.
@@ -268,7 +274,8 @@ func TestProjectCannotChangeServersAtReload(t *testing.T) {
 	list = run("servers", "list")
 	for _, line := range strings.Split(list, "\n") {
 		switch {
-		case strings.HasPrefix(line, "calculator") && !strings.Contains(line, built), strings.HasPrefix(line, "weather") && !strings.Contains(line, "of the project"), strings.HasPrefix(line, "off") && !strings.Contains(line, "disabled"):
+		case strings.HasPrefix(line, "calculator") && !strings.Contains(line, built), strings.HasPrefix(line,
+			"weather") && !strings.Contains(line, "of the project"), strings.HasPrefix(line, "off") && !strings.Contains(line, "disabled"):
 			t.Errorf("a trusted project: %s", line)
 		}
 	}

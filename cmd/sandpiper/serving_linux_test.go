@@ -33,11 +33,13 @@ func TestServingTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := accesstest.Start(t)
-	d := startServing(t, "", fmt.Sprintf(`http: {oidc: {issuer: %q, resource: "https://mcp.example.com/mcp", audience: sandpiper, claim: customer_uid}}`, at.URL))
-	b := startShell(t, t.TempDir(), map[string]string{"https://mcp.example.com": "http://" + d.addr, "https://id.example.com": at.URL}, []string{
-		"EXPIRED=" + at.TokenFor(accesstest.Audience, -time.Minute, "customer_A", "execute"),
-		"BILLING=" + at.TokenFor("billing", time.Hour, "customer_A", "execute"),
-	})
+	d := startServing(t, "", fmt.Sprintf(`http: {oidc: {issuer: %q, resource: "https://mcp.example.com/mcp", audience: sandpiper, claim: `+
+		`customer_uid}}`, at.URL))
+	b := startShell(t, t.TempDir(), map[string]string{"https://mcp.example.com": "http://" + d.addr, "https://id.example.com": at.URL},
+		[]string{
+			"EXPIRED=" + at.TokenFor(accesstest.Audience, -time.Minute, "customer_A", "execute"),
+			"BILLING=" + at.TokenFor("billing", time.Hour, "customer_A", "execute"),
+		})
 	at.Token("customer_A", "execute") // sets the audience of the tokens that follow
 	got := regexp.MustCompile("(?ms)^### [^\n]*$|^```console\n.*?^```$").ReplaceAllStringFunc(string(page), func(part string) string {
 		switch {
@@ -58,7 +60,8 @@ func TestServingTranscript(t *testing.T) {
 	if diff := cmp.Diff(strings.Split(string(page), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("docs/serving.md differs from what its commands print (+); UPDATE_SCRIPTS=1 updates it:\n%s", diff)
 	}
-	for _, want := range []string{`\"result\":42`, "\n200\n", "\n401\n", "unknown token", `"authorization_servers":["https://id.example.com"]`, "\nexpired\n", `"aud":["billing"]`} {
+	for _, want := range []string{`\"result\":42`, "\n200\n", "\n401\n", "unknown token",
+		`"authorization_servers":["https://id.example.com"]`, "\nexpired\n", `"aud":["billing"]`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page does not show %s", want)
 		}

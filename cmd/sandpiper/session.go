@@ -68,7 +68,8 @@ func runSessionShow(ctx context.Context, env *cli.Env, id string) error {
 func printSession(env *cli.Env, s session.Session) {
 	style := cli.StyleFor(env.Stdout)
 	for _, t := range s.Tasks {
-		env.Printf("%s\n", style.Dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"), cli.VisibleName(t.Description)), " ")))
+		env.Printf("%s\n", style.Dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"),
+			cli.VisibleName(t.Description)), " ")))
 		env.Printf("%s\n", cli.Visible(strings.TrimRight(t.Code, "\n")))
 		if t.Output != "" {
 			env.Printf("%s\n", cli.Visible(t.Output))
@@ -79,6 +80,7 @@ func printSession(env *cli.Env, s session.Session) {
 		env.Printf("%s\n", style.Dim("# wrote "+cli.VisibleName(f)))
 	}
 	if c := s.Checkpoint; c != nil {
-		env.Printf("%s\n", style.Dim(fmt.Sprintf("# checkpoint %s in %s: %s", cli.VisibleName(string(c.Step)), c.LastTask, cli.VisibleName(string(c.Context)))))
+		env.Printf("%s\n", style.Dim(fmt.Sprintf("# checkpoint %s in %s: %s", cli.VisibleName(string(c.Step)), c.LastTask,
+			cli.VisibleName(string(c.Context)))))
 	}
 }

@@ -14,7 +14,8 @@ import (
 func (s *served) resumeSession(session string) execAnswer {
 	s.t.Helper()
 	s.id++
-	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"resume_session","arguments":{"session_id":%q}}}`, s.id, session))
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"resume_session","arguments":{"session_id":%q}}}`,
+		s.id, session))
 	r, ok := s.hear()
 	if !ok {
 		s.t.Fatal("the daemon has died")

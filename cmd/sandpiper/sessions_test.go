@@ -61,7 +61,8 @@ func serveTo(t *testing.T, dir, capabilities string) *served {
 	t.Cleanup(s.kill)
 	s.in, s.out = in, bufio.NewScanner(out)
 	s.out.Buffer(nil, 1<<20)
-	s.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"t","version":"1"}}}`)
+	s.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities +
+		`,"clientInfo":{"name":"t","version":"1"}}}`)
 	if !s.out.Scan() {
 		t.Fatal("the server is silent")
 	}

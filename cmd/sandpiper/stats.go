@@ -65,14 +65,16 @@ func printStats(st mcpserver.Stats, row func(name, format string, args ...any)) 
 		if t.Saved > 0 {
 			saved = fmt.Sprintf("%.1f %% saved", 100*t.Saved)
 		}
-		row("tokens", "%d spent in %s, %d if tools were called directly: %s%s", t.Spent, cli.Count(t.Conversations, "conversation"), t.Direct, saved, note)
+		row("tokens", "%d spent in %s, %d if tools were called directly: %s%s", t.Spent, cli.Count(t.Conversations, "conversation"),
+			t.Direct, saved, note)
 	}
 	if m := st.Model; m != nil {
 		cost := ""
 		if m.Cost > 0 {
 			cost = fmt.Sprintf(", cost %.4g", m.Cost)
 		}
-		row("model", "%s in %s: %d tokens sent, %d received%s", cli.Count(m.Requests, "request"), cli.Count(m.Hours, "hour"), m.Input, m.Output, cost)
+		row("model", "%s in %s: %d tokens sent, %d received%s", cli.Count(m.Requests, "request"), cli.Count(m.Hours, "hour"), m.Input,
+			m.Output, cost)
 	}
 	verdict := "works"
 	if !st.Sandbox.Working {

@@ -95,7 +95,8 @@ func TestSubordinateUIDs(t *testing.T) {
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "bob" {
 		t.Fatal(left, err)
 	}
-	for name, want := range map[string]uint32{"workspaces/bob": 300_002, "workspaces/bob/private": 300_002, "private/bob": ordinaryID, "key": ordinaryID} {
+	for name, want := range map[string]uint32{"workspaces/bob": 300_002, "workspaces/bob/private": 300_002, "private/bob": ordinaryID,
+		"key": ordinaryID} {
 		fi, err := os.Lstat(filepath.Join(o.dir, ".local/share/sandpiper", name))
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +106,8 @@ func TestSubordinateUIDs(t *testing.T) {
 		}
 	}
 	out, err = o.run(granted, "shared.yaml", "sandpiper exec --tenant bob -c 1")
-	if err == nil || !strings.Contains(out, "error: the tenant's workspace belongs to another user\nhint: the data directory was used by root or with sandbox.subordinate_uids") {
+	if err == nil || !strings.Contains(out, "error: the tenant's workspace belongs to another user\nhint: the data directory was used by "+
+		"root or with sandbox.subordinate_uids") {
 		t.Errorf("without the setting: %v: %s", err, out)
 	}
 }
@@ -114,10 +116,14 @@ func TestSubordinateUIDs(t *testing.T) {
 func TestSubordinateUIDsAreMissing(t *testing.T) {
 	o := newOrdinary(t)
 	for _, c := range []struct{ name, granted, script, want string }{
-		{"no grant", "other:200000:65536\n", "sandpiper exec -c 1", "error: sandbox.subordinate_uids: /etc/subuid grants no ids to user ordinary"},
-		{"an invalid grant", "ordinary:x:1\nordinary:5\nordinary:-5:100\n", "sandpiper exec -c 1", "grants no ids to user ordinary\nhint: let root grant ids"},
-		{"no newuidmap", "ordinary:300000:1000\n", "mkdir bin; ln -s $(command -v unshare) bin; PATH=$HOME:$PWD/bin sandpiper exec -c 1", "needs the program newuidmap\nhint: install the package uidmap"},
-		{"no privileges", "ordinary:300000:1000\n", "setpriv --no-new-privs sandpiper exec -c 1", "no user namespace with the ids of /etc/subuid can be made: "},
+		{"no grant", "other:200000:65536\n", "sandpiper exec -c 1",
+			"error: sandbox.subordinate_uids: /etc/subuid grants no ids to user ordinary"},
+		{"an invalid grant", "ordinary:x:1\nordinary:5\nordinary:-5:100\n", "sandpiper exec -c 1",
+			"grants no ids to user ordinary\nhint: let root grant ids"},
+		{"no newuidmap", "ordinary:300000:1000\n", "mkdir bin; ln -s $(command -v unshare) bin; PATH=$HOME:$PWD/bin sandpiper exec -c 1",
+			"needs the program newuidmap\nhint: install the package uidmap"},
+		{"no privileges", "ordinary:300000:1000\n", "setpriv --no-new-privs sandpiper exec -c 1",
+			"no user namespace with the ids of /etc/subuid can be made: "},
 		{"serve", "", `echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}' | sandpiper serve`,
 			"grants no ids to user ordinary"},
 	} {

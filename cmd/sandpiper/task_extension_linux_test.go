@@ -127,12 +127,14 @@ func TestAcknowledgedAnswerOfTaskSurvivesKill(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "sandbox: {concurrency: 1}\n")
-	id := p.callAsTask("import os, time\nwhile not os.path.exists('ask'): time.sleep(0.01)\nresult = ask('Which colour?') + 'ish'").Result.ID
+	id := p.callAsTask("import os, time\nwhile not os.path.exists('ask'): time.sleep(0.01)\nresult = ask('Which colour?') + 'ish'").
+		Result.ID
 	p.sendCall("write_workspace_file", `{"filename":"ask","content":""}`, "")
 	p.nextMessage()
 	p.awaitTask(id, "input_required")
 	other := p.callAsTask("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)").Result.ID
-	if m := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`, id)); m.Result.Type != "complete" {
+	if m := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`,
+		id)); m.Result.Type != "complete" {
 		t.Fatalf("%+v", m)
 	}
 	p.kill()
@@ -160,7 +162,8 @@ func TestAnswerOfTaskBeforeItsCodeAsksAgain(t *testing.T) {
 	t.Parallel()
 	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "")
 	id := p.callAsTask("import os, time\nwhile not os.path.exists('ask'): time.sleep(0.01)\n" +
-		"while os.path.exists('hold') and not os.path.exists('go'): print('held'); open('held', 'w').close(); time.sleep(0.05)\nresult = ask('Which colour?') + 'ish'").Result.ID
+		"while os.path.exists('hold') and not os.path.exists('go'): print('held'); open('held', 'w').close(); time.sleep(0.05)\nresult = " +
+		"ask('Which colour?') + 'ish'").Result.ID
 	p.putFile("ask")
 	p.awaitTask(id, "input_required")
 	p.putFile("hold")
@@ -189,8 +192,10 @@ func TestApprovalOfTaskWithoutProcess(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "")
-	id := p.callAsTask("import os, threading, time\nfrom servers import crm\n\ndef beat():\n    while True:\n        with open('beat', 'a') as f: f.write('.')\n        time.sleep(0.1)\n\n" +
-		"threading.Thread(target=beat, daemon=True).start()\nwhile not os.path.exists('go'): time.sleep(0.01)\nresult = crm.upsert_contact(email='a@example.com', name='Ada Lovelace')['created']").Result.ID
+	id := p.callAsTask("import os, threading, time\nfrom servers import crm\n\ndef beat():\n    while True:\n        with open('beat', " +
+		"'a') as f: f.write('.')\n        time.sleep(0.1)\n\n" +
+		"threading.Thread(target=beat, daemon=True).start()\nwhile not os.path.exists('go'): time.sleep(0.01)\nresult = " +
+		"crm.upsert_contact(email='a@example.com', name='Ada Lovelace')['created']").Result.ID
 	p.putFile("go")
 	p.awaitTask(id, "input_required")
 	for deadline := time.Now().Add(time.Minute); beats(t, p.home); {
@@ -237,7 +242,8 @@ func TestTasksOfOtherTenants(t *testing.T) {
 	var task struct {
 		ID string `json:"execution_id"`
 	}
-	if err := json.Unmarshal([]byte(text(alices, "dispatch_background_task", `{"code":"print('secret'); result = wait_for('go')"}`)), &task); err != nil {
+	if err := json.Unmarshal([]byte(text(alices, "dispatch_background_task", `{"code":"print('secret'); result = wait_for('go')"}`)),
+		&task); err != nil {
 		t.Fatal(err)
 	}
 	id := fmt.Sprintf(`{"execution_id":%q}`, task.ID)
@@ -246,7 +252,8 @@ func TestTasksOfOtherTenants(t *testing.T) {
 			t.Errorf("%s: %s", tool, got)
 		}
 	}
-	if got := text(bobs, "signal_execution", strings.Replace(id, "}", `,"event":"go"}`, 1)); !strings.Contains(got, "there is no execution") {
+	if got := text(bobs, "signal_execution", strings.Replace(id, "}", `,"event":"go"}`, 1)); !strings.Contains(got,
+		"there is no execution") {
 		t.Error(got)
 	}
 	if got := text(bobs, "list_background_tasks", "{}"); got != `{"count":0,"executions":[],"success":true}` {
@@ -263,10 +270,12 @@ func TestTasksOfOtherTenants(t *testing.T) {
 			t.Errorf("tasks/get with %s: %s %v, want %s", token, got, err, want)
 		}
 	}
-	if got := text(alices, "signal_execution", strings.Replace(id, "}", `,"event":"go","value":[1]}`, 1)); !strings.Contains(got, `"success":true`) {
+	if got := text(alices, "signal_execution", strings.Replace(id, "}", `,"event":"go","value":[1]}`, 1)); !strings.Contains(got,
+		`"success":true`) {
 		t.Error(got)
 	}
-	if got := text(alices, "wait_for_background_task", id); !strings.Contains(got, `"state":"completed"`) || !strings.Contains(got, `"result":[1]`) {
+	if got := text(alices, "wait_for_background_task", id); !strings.Contains(got, `"state":"completed"`) || !strings.Contains(got,
+		`"result":[1]`) {
 		t.Error(got)
 	}
 }

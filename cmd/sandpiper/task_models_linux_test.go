@@ -82,9 +82,11 @@ func usefulAnswer(prompt string) string {
 	case strings.Contains(prompt, `no argument "term"`):
 		code = "from servers.calculator import calculate\nresult = calculate(expression=\"5 + 3\")"
 	case strings.Contains(prompt, "which is warmer"):
-		code = "from servers.weather import get_weather\nresult = sorted([\"New York\", \"Paris\"], key=lambda c: get_weather(city=c)[\"temperature_c\"])"
+		code = "from servers.weather import get_weather\nresult = sorted([\"New York\", \"Paris\"], key=lambda c: " +
+			"get_weather(city=c)[\"temperature_c\"])"
 	case strings.Contains(prompt, "data.csv"):
-		code = "import csv, io\nfrom servers.filesystem import read_file, write_file\nrows = csv.DictReader(io.StringIO(read_file(path=\"data.csv\")[\"content\"]))\n" +
+		code = "import csv, io\nfrom servers.filesystem import read_file, write_file\nrows = " +
+			"csv.DictReader(io.StringIO(read_file(path=\"data.csv\")[\"content\"]))\n" +
 			"write_file(path=\"total.txt\", content=str(sum(int(r[\"amount\"]) for r in rows)))"
 	}
 	return "Here is the program.\n```python\n" + code + "\n```\n"
@@ -114,7 +116,8 @@ func TestTasksWithEachModel(t *testing.T) {
 					continue
 				}
 				got := readTaskAnswer(t, text)
-				if !got.Success || !strings.Contains(text, `"result":`+want.result) || len(got.Attempts) != want.attempts || got.Usage.Requests != want.attempts+1 || got.Usage.InputTokens == 0 {
+				if !got.Success || !strings.Contains(text, `"result":`+want.result) || len(got.Attempts) != want.attempts ||
+					got.Usage.Requests != want.attempts+1 || got.Usage.InputTokens == 0 {
 					t.Errorf("%s: %s", task, text)
 				}
 			}
@@ -141,7 +144,8 @@ func TestTasksEndWhateverTheModelReturns(t *testing.T) {
 					continue
 				}
 				got := readTaskAnswer(t, text)
-				if got.Success || got.Error == "" || len(got.Attempts) < 1 || len(got.Attempts) > 4 || got.Usage.Requests < 1 || len(text) > 64<<10 {
+				if got.Success || got.Error == "" || len(got.Attempts) < 1 || len(got.Attempts) > 4 || got.Usage.Requests < 1 ||
+					len(text) > 64<<10 {
 					t.Errorf("%s: %.1000s", word, text)
 				}
 			}

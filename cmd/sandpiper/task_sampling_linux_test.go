@@ -92,13 +92,15 @@ func TestTaskWithTheModelOfTheClient(t *testing.T) {
 					defer m.mu.Unlock()
 					progress = append(progress, message)
 				}}, samplingConfig(t, "tasks: {model: sampling, name: large, max_tokens: 2000}\n"))
-				text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3 for ann@example.com", "verbose": true})
+				text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3 for ann@example.com",
+					"verbose": true})
 				if err != nil || failed {
 					t.Fatalf("%v: %s", err, text)
 				}
 				got := readTaskAnswer(t, text)
 				u := got.Usage
-				if !got.Success || !strings.Contains(text, `"result":{"result":8}`) || len(got.Attempts) != 1 || u.Model != wiretest.SampledModel || u.Requests != 2 || u.InputTokens < 500 || !u.Estimated {
+				if !got.Success || !strings.Contains(text, `"result":{"result":8}`) || len(got.Attempts) != 1 ||
+					u.Model != wiretest.SampledModel || u.Requests != 2 || u.InputTokens < 500 || !u.Estimated {
 					t.Errorf("%s", text)
 				}
 				m.mu.Lock()
@@ -106,7 +108,8 @@ func TestTaskWithTheModelOfTheClient(t *testing.T) {
 					t.Fatalf("%+v", m.asked)
 				}
 				for _, r := range m.asked {
-					if r.MaxTokens != 2000 || r.Preferred != "large" || !strings.Contains(r.System, "Python 3.14") || strings.Contains(r.Prompt, "ann@example.com") || !strings.Contains(r.Prompt, "[EMAIL_") {
+					if r.MaxTokens != 2000 || r.Preferred != "large" || !strings.Contains(r.System, "Python 3.14") ||
+						strings.Contains(r.Prompt, "ann@example.com") || !strings.Contains(r.Prompt, "[EMAIL_") {
 						t.Errorf("asked %+v", r)
 					}
 				}
@@ -121,14 +124,17 @@ func TestTaskWithTheModelOfTheClient(t *testing.T) {
 						t.Errorf("%v: %s", err, text)
 					}
 					for range 17 { // more than the tasks that may wait
-						if _, _, err := c.Call("execute_task", map[string]any{"task_description": "Reject: calculate 1 + 1"}); err == nil || !strings.Contains(err.Error(), "rejected") {
+						if _, _, err := c.Call("execute_task", map[string]any{"task_description": "Reject: calculate 1 + 1"}); err == nil ||
+							!strings.Contains(err.Error(), "rejected") {
 							t.Fatal(err)
 						}
 					}
-					if text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3"}); err != nil || failed {
+					if text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3"}); err != nil ||
+						failed {
 						t.Errorf("after rejections: %v: %s", err, text)
 					}
-				case err != nil || !failed || strings.Contains(text, "sk-client") || !strings.Contains(readTaskAnswer(t, text).Error, "the client did not pass the request to its model"):
+				case err != nil || !failed || strings.Contains(text, "sk-client") || !strings.Contains(readTaskAnswer(t, text).Error,
+					"the client did not pass the request to its model"):
 					t.Errorf("%v: %s", err, text)
 				}
 			})
@@ -159,7 +165,8 @@ func TestTaskEndsWhenTheClientCallsAgainWithoutItsModel(t *testing.T) {
 			if len(m.Result.Content) != 1 || len(m.Result.Requests) != 0 {
 				t.Fatalf("%+v", m.Result)
 			}
-			if a := readTaskAnswer(t, m.Result.Content[0].Text); a.Success || !strings.Contains(a.Error, "the client did not pass the request to its model") || a.Hint == "" {
+			if a := readTaskAnswer(t, m.Result.Content[0].Text); a.Success || !strings.Contains(a.Error,
+				"the client did not pass the request to its model") || a.Hint == "" {
 				t.Errorf("%+v", a)
 			}
 		})
@@ -173,7 +180,8 @@ func TestTaskWithoutAModelOfTheClient(t *testing.T) {
 			t.Parallel()
 			c := wiretest.Client{Version: version}.Dial(t, startServing(t, "", samplingConfig(t, "tasks: {model: sampling}\n")).url)
 			text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3"})
-			want := "the client offers no model to write programs with; use a client that supports MCP sampling, or set tasks.model to openai, azure, anthropic or none"
+			want := "the client offers no model to write programs with; use a client that supports MCP sampling, or set tasks.model to " +
+				"openai, azure, anthropic or none"
 			if err != nil || !failed || readTaskAnswer(t, text).Error != want {
 				t.Errorf("%v: %s", err, text)
 			}

@@ -120,7 +120,8 @@ result = "canary-7c1f"`
 			}
 		}
 	}
-	if got := fmt.Sprint(calls); got != "map[calculator.add:answered calculator.multiply:answered files.read_file:failed files.write_file:refused]" {
+	if got := fmt.Sprint(calls); got != "map[calculator.add:answered calculator.multiply:answered files.read_file:failed "+
+		"files.write_file:refused]" {
 		t.Errorf("calls: %s", got)
 	}
 	if names["sandpiper.decide"] != 4 || names["sandpiper.send"] != 3 || names["sandpiper.execute"] != 1 {
@@ -226,7 +227,8 @@ tenants: {gold: {tier: pro}}
 telemetry: {metrics: {prometheus: "127.0.0.1:0", token: %s}}
 servers: {calculator: {command: %q, trusted: true}}
 `, toMetrics, calculator))
-	for tenant, code := range map[string]string{"free-1": "1", "free-2": "1/0", "gold": "from servers import calculator; calculator.add(a=1, b=2)", "untiered-1": "2"} {
+	for tenant, code := range map[string]string{"free-1": "1", "free-2": "1/0",
+		"gold": "from servers import calculator; calculator.add(a=1, b=2)", "untiered-1": "2"} {
 		d.visit("Authorization", "Bearer 0123456789-of-"+tenant).value(code)
 	}
 	d.visit("Authorization", "Bearer 0123456789-of-free-1").value("3")
@@ -293,7 +295,8 @@ servers: {calculator: {command: %q, trusted: true}}
 		ada.answer(`{"code":"1"}`)
 	}
 	bob := d.visit("Authorization", "Bearer 0123456789-of-bob")
-	bob.answer(`{"code":"from servers import calculator\nfor i in range(3):\n    try: calculator.add(a=1, b=2)\n    except ToolError: pass"}`)
+	bob.answer(`{"code":"from servers import calculator\nfor i in range(3):\n    try: calculator.add(a=1, b=2)\n    except ` +
+		`ToolError: pass"}`)
 	// A write of a few milliseconds is not noticed if another process frees as much space in that time.
 	bob.answer(`{"code":"import time\nwith open('big', 'ab', 0) as f:\n    while True: f.write(bytes(1_000_000)); time.sleep(0.05)"}`)
 	bob.answer(`{"code":"write_file('f', 'x' * 2_000_000)"}`)
@@ -334,7 +337,8 @@ servers:
   calculator: {command: %[2]q, trusted: true}
   files: {command: %[3]q, args: [%[4]q]}
 `, c.URL, filepath.Join(servers, "calculator"), filepath.Join(servers, "filesystem"), home), "2025-11-25", `{"elicitation":{}}`)
-	p.sendCall("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
+	p.sendCall("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, `+
+		`b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
 	q := p.nextMessage()
 	if q.Method != "elicitation/create" {
 		t.Fatalf("no question: %+v", q)

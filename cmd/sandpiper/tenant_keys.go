@@ -95,7 +95,8 @@ func runKeyNew(ctx context.Context, env *cli.Env, uid string, o keyOptions) erro
 		if err != nil {
 			return err
 		}
-		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: id, Section: "key " + key.ID, Outcome: "created"}, "the key is created"); err != nil {
+		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: id, Section: "key " + key.ID, Outcome: "created"},
+			"the key is created"); err != nil {
 			return err
 		}
 		if _, err := d.Tenants.Find(id); fault.KindOf(err) == fault.NotFound {
@@ -178,7 +179,8 @@ func runKeyRevoke(ctx context.Context, env *cli.Env, keyID string) error {
 		if err != nil {
 			return err
 		}
-		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: key.Tenant, Section: "key " + key.ID, Outcome: "revoked"}, "the key is revoked"); err != nil {
+		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: key.Tenant, Section: "key " + key.ID, Outcome: "revoked"},
+			"the key is revoked"); err != nil {
 			return err
 		}
 		if env.JSON {

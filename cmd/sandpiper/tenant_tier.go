@@ -31,9 +31,10 @@ the first whose patterns match, or the one named default.`,
 				return runTenantTier(env, args[0])
 			}
 			name := strings.Join(args[1:], "")
-			return changeTenantTo(cmd.Context(), env, args[0], "tier_set", "assigned to tier "+cmp.Or(name, "none"), func(_ context.Context, d *daemon.Daemon, id tenant.ID) error {
-				return d.Tiers.Set(id, name)
-			})
+			return changeTenantTo(cmd.Context(), env, args[0], "tier_set", "assigned to tier "+cmp.Or(name, "none"),
+				func(_ context.Context, d *daemon.Daemon, id tenant.ID) error {
+					return d.Tiers.Set(id, name)
+				})
 		},
 	}
 	c.Flags().BoolVar(&none, "none", false, "remove the stored tier")

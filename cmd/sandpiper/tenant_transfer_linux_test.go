@@ -25,7 +25,8 @@ func TestTenantMovesToAnotherMachine(t *testing.T) {
 	}
 	a.sendCall("execute_code", `{"code":"open('report.txt','w').write('of the customer')","session_id":"chat"}`, "")
 	a.nextMessage()
-	a.sendCode(strings.ReplaceAll(upsert("ada@example.com"), "@", `" "@" "`) + "\nfrom skills import double\nresult = [result[0], double.run(21), open('report.txt').read()]")
+	a.sendCode(strings.ReplaceAll(upsert("ada@example.com"), "@",
+		`" "@" "`) + "\nfrom skills import double\nresult = [result[0], double.run(21), open('report.txt').read()]")
 	m := a.nextMessage()
 	r := m.result(t)
 	if r.ErrorType != "approval_required" || len(r.Questions) != 1 {
@@ -41,11 +42,13 @@ func TestTenantMovesToAnotherMachine(t *testing.T) {
 	if err := os.WriteFile(key, []byte(identity.String()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := a.sandpiper("tenant", "export", "local", "--out", file, "--recipient", identity.Recipient().String()); code == 0 || !strings.Contains(errs, "tenant suspend local") {
+	if _, errs, code := a.sandpiper("tenant", "export", "local", "--out", file, "--recipient", identity.Recipient().String()); code == 0 ||
+		!strings.Contains(errs, "tenant suspend local") {
 		t.Errorf("an active tenant: %d %s", code, errs)
 	}
 	for _, args := range [][]string{
-		{"tenant", "suspend", "local"}, {"tenant", "export", "local", "--out", file, "--recipient", identity.Recipient().String()}, {"tenant", "delete", "local", "--yes"},
+		{"tenant", "suspend", "local"}, {"tenant", "export", "local", "--out", file, "--recipient", identity.Recipient().String()},
+		{"tenant", "delete", "local", "--yes"},
 	} {
 		if _, errs, code := a.sandpiper(args...); code != 0 {
 			t.Fatal(args, errs)
@@ -116,7 +119,8 @@ func TestImportRefusesAlteredFile(t *testing.T) {
 	must("tenant", "create", "acme")
 	must("tenant", "suspend", "acme")
 	must("tenant", "export", "acme", "--out", file, "--passphrase-file", pass)
-	if out, code := run("tenant", "export", "acme", "--out", file, "--passphrase-file", pass); code == 0 || !strings.Contains(out, "exists already") {
+	if out, code := run("tenant", "export", "acme", "--out", file, "--passphrase-file", pass); code == 0 || !strings.Contains(out,
+		"exists already") {
 		t.Error(out)
 	}
 	must("tenant", "delete", "acme", "--yes")
@@ -146,7 +150,8 @@ func TestImportRefusesAlteredFile(t *testing.T) {
 	if err := os.WriteFile(pass, []byte("wrong\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := run("tenant", "import", file, "--passphrase-file", pass); code == 0 || !strings.Contains(out, "another recipient or passphrase") {
+	if out, code := run("tenant", "import", file, "--passphrase-file", pass); code == 0 || !strings.Contains(out,
+		"another recipient or passphrase") {
 		t.Error(out)
 	}
 }

@@ -35,7 +35,8 @@ func tenantCommand(env *cli.Env) *cobra.Command {
 			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
 			Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return changeTenant(cmd.Context(), env, args[0], "activated", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
+				return changeTenant(cmd.Context(), env, args[0], "activated",
+					func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
 			},
 		},
 		deleteCommand(env),
@@ -84,7 +85,8 @@ such as files and session can read it.`,
 		Example: "  sandpiper tenant suspend customer_A --reason 'unpaid invoice'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeTenant(cmd.Context(), env, args[0], "suspended", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
+			return changeTenant(cmd.Context(), env, args[0], "suspended",
+				func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
@@ -131,7 +133,8 @@ func runTenantList(ctx context.Context, env *cli.Env) error {
 			return cli.WriteList(env, "tenants", all)
 		}
 		for _, e := range all {
-			env.Printf("%-32s last used %s%s%s\n", cli.VisibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
+			env.Printf("%-32s last used %s%s%s\n", cli.VisibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime),
+				tierText(e.Tier), suspensionText(e.Suspension))
 			if e.Error != "" {
 				env.Warn(e.Error)
 			}
@@ -216,12 +219,14 @@ func noTenant(d *daemon.Daemon, id tenant.ID, err error) error {
 }
 
 // changeTenant calls change, records the outcome in the audit log and prints it.
-func changeTenant(ctx context.Context, env *cli.Env, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+func changeTenant(ctx context.Context, env *cli.Env, uid, outcome string,
+	change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	return changeTenantTo(ctx, env, uid, outcome, outcome, change)
 }
 
 // changeTenantTo is changeTenant with a text for the new state that differs from the outcome.
-func changeTenantTo(ctx context.Context, env *cli.Env, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+func changeTenantTo(ctx context.Context, env *cli.Env, uid, outcome, state string,
+	change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ func TestTenantIsSuspendedAndDeletedWhileServed(t *testing.T) {
 	a, older := d.visit("Authorization", "Bearer "+upper), d.visitOlder("Authorization", "Bearer "+upper)
 	b := d.visit("Authorization", "Bearer "+lower)
 
-	if got := a.answer(`{"code":"secret = 42\nopen('a.txt','w').write('of A')","session_id":"s"}`); !strings.Contains(got, `\"success\":true`) {
+	if got := a.answer(`{"code":"secret = 42\nopen('a.txt','w').write('of A')","session_id":"s"}`); !strings.Contains(got,
+		`\"success\":true`) {
 		t.Fatal(got)
 	}
 	if got := b.answer(`{"code":"import os\nos.listdir('/workspace')","session_id":"s"}`); strings.Contains(got, "a.txt") {
@@ -119,7 +120,8 @@ func TestAPIKeysIdentifyTenants(t *testing.T) {
 	if got := runs.value("open('a.txt').read()"); got != `"of A"` {
 		t.Errorf("scope execute: %s", got)
 	}
-	for name, args := range map[string]string{"read_workspace_file": `{"filename":"a.txt"}`, "list_workspace_files": `{}`, "write_workspace_file": `{"filename":"x","content":""}`} {
+	for name, args := range map[string]string{"read_workspace_file": `{"filename":"a.txt"}`, "list_workspace_files": `{}`,
+		"write_workspace_file": `{"filename":"x","content":""}`} {
 		if got := runs.toolText(name, args); !strings.Contains(got, `does not have the scope \"files\"`) {
 			t.Errorf("%s without scope files: %s", name, got)
 		}

@@ -27,11 +27,13 @@ type encrypted struct {
 func serveEncrypted(t *testing.T, more string) encrypted {
 	t.Helper()
 	dir := t.TempDir()
-	e := encrypted{servers: accesstest.NewCA(t, "servers"), clients: accesstest.NewCA(t, "clients"), clientCA: filepath.Join(dir, "clients.pem")}
+	e := encrypted{servers: accesstest.NewCA(t, "servers"), clients: accesstest.NewCA(t, "clients"),
+		clientCA: filepath.Join(dir, "clients.pem")}
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	accesstest.Write(t, e.servers.Server(nil), cert, key)
 	accesstest.Replace(t, e.clientCA, accesstest.PEM(e.clients.Cert))
-	e.daemonProcess = startServing(t, "", fmt.Sprintf("http: {sse: true, %s tls: {cert: %s, key: %s, client_ca: %s, client_field: subject.cn}}", more, cert, key, e.clientCA))
+	e.daemonProcess = startServing(t, "", fmt.Sprintf("http: {sse: true, %s tls: {cert: %s, key: %s, client_ca: %s, client_field: "+
+		"subject.cn}}", more, cert, key, e.clientCA))
 	return e
 }
 
@@ -157,7 +159,8 @@ func TestClientCertificatesIdentifyTenants(t *testing.T) {
 			t.Errorf("%s: healthz answers %d %s", name, status, text)
 		}
 	}
-	if status, text := e.run(a, "1", "Authorization", "Bearer none"); status != http.StatusUnauthorized || !strings.Contains(text, "unknown token") {
+	if status, text := e.run(a, "1", "Authorization", "Bearer none"); status != http.StatusUnauthorized || !strings.Contains(text,
+		"unknown token") {
 		t.Errorf("an unknown token and a valid certificate: %d %s", status, text)
 	}
 	for range 100 { // written within a second
@@ -178,7 +181,9 @@ func TestTokenAndCertificateMustAgree(t *testing.T) {
 		if optional {
 			dir := filepath.Dir(e.clientCA)
 			e.daemonProcess = startServing(t, "", fmt.Sprintf(
-				"http: {tokens: {customer_A: token-of-customer-A, customer_B: token-of-customer-B}, tls: {cert: %s/cert.pem, key: %[1]s/key.pem, client_ca: %[1]s/clients.pem, client_field: subject.cn, client_scopes: [files], client_optional: true}}", dir))
+				"http: {tokens: {customer_A: token-of-customer-A, customer_B: token-of-customer-B}, tls: {cert: %s/cert.pem, key: "+
+					"%[1]s/key.pem, client_ca: %[1]s/clients.pem, client_field: subject.cn, client_scopes: [files], "+
+					"client_optional: true}}", dir))
 		}
 		named := e.clients.Named("customer_A")
 		a, none := e.with(t, &named), e.with(t, nil)

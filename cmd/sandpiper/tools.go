@@ -49,16 +49,19 @@ func toolsSearchCommand(env *cli.Env) *cobra.Command {
 arguments with quotes, are searched one by one; the best tool for each comes first. Search first lists the tools of servers whose
 tools have never been listed, and warns if that was not possible for one. It exits with 1 if it then
 found nothing.`,
-		Example: "  sandpiper tools search create an issue\n  sandpiper tools search 'list orders' 'exchange rates'\n  sandpiper tools search --explain create an issue\n  sandpiper tools search --category dev",
+		Example: "  sandpiper tools search create an issue\n  sandpiper tools search 'list orders' 'exchange rates'\n  sandpiper tools " +
+			"search --explain create an issue\n  sandpiper tools search --category dev",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if q.Text = strings.Join(args, " "); slices.ContainsFunc(args, func(a string) bool { return strings.Contains(strings.TrimSpace(a), " ") }) {
+			if q.Text = strings.Join(args, " "); slices.ContainsFunc(args,
+				func(a string) bool { return strings.Contains(strings.TrimSpace(a), " ") }) {
 				q.Text = lookup.JoinTopics(args...) // quoted: each is a topic
 			}
 			return runToolsSearch(cmd.Context(), env, q)
 		},
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
-	cli.EnumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name", "summary", "full")
+	cli.EnumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name",
+		"summary", "full")
 	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score of each tool, and what it gains from use by the tenant")
 	c.Flags().IntVar(&q.Limit, "max", 0, "at most `N` tools (default 10, and 20 with --detail brief)")
 	return cli.OfTenant(env, c)

@@ -63,7 +63,8 @@ func runToolsAccept(ctx context.Context, env *cli.Env, server string, o acceptOp
 		return now.Disabled.NotConfigured(server)
 	}
 	if of.Connected && of.Listed.IsZero() {
-		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).WithHint("`sandpiper tools sync %s` lists them", server)
+		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).
+			WithHint("`sandpiper tools sync %s` lists them", server)
 	}
 	if o.shown == "" {
 		pending, err := showQuarantined(env, now, server, o.names)
@@ -104,7 +105,8 @@ func showQuarantined(env *cli.Env, now *catalog.Snapshot, server string, names [
 	all, quarantined := now.Of(server), []change{}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(t catalog.Tool) bool { return t.Definition.Tool == name }) {
-			return false, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("sandpiper tools accept %s shows its quarantined tools", server)
+			return false, fault.New(fault.NotFound, "server %q has no tool %q", server, name).
+				WithHint("sandpiper tools accept %s shows its quarantined tools", server)
 		}
 	}
 	for _, t := range all {
@@ -141,7 +143,8 @@ func showQuarantined(env *cli.Env, now *catalog.Snapshot, server string, names [
 	case !pending:
 		env.Printf("no tool of %s is quarantined\n", cli.VisibleName(server))
 	case len(names) == 0:
-		env.Printf("accept tools by name, or all as shown with --all --shown %s%s\n", hash, map[bool]string{true: ", which also allows its resources and prompts"}[v.Unreviewed])
+		env.Printf("accept tools by name, or all as shown with --all --shown %s%s\n", hash,
+			map[bool]string{true: ", which also allows its resources and prompts"}[v.Unreviewed])
 	}
 	return pending, nil
 }

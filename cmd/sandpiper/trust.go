@@ -150,7 +150,8 @@ func printTrusted(env *cli.Env, paths []string, state string) error {
 // propose reads the files of a project as if they were trusted. Their hashes ensure that
 // the displayed content is the content that is trusted later.
 func propose(env *cli.Env, dir string) (*proposal, []config.ProjectFile, error) {
-	src := config.Sources{Dir: dir, Features: daemon.Sections(env.Features), Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
+	src := config.Sources{Dir: dir, Features: daemon.Sections(env.Features), Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"),
+		Assume: map[string]string{}}
 	files, err := config.Project(src)
 	if err != nil {
 		return nil, nil, err

@@ -28,10 +28,13 @@ func TestStepsWithUnknownCallsAreNotRepeated(t *testing.T) {
 	needSandbox(t)
 	dir, ledger := books(t)
 	for n, tc := range []struct{ step, want string }{
-		{"type: tool_call, timeout: 0.5, config: {tool: ledger.pay, arguments: {n: 0, how: hang}}", "it took longer than 0.5 s. It is unknown whether ledger.pay took effect"},
-		{`type: code_execution, config: {code: "try:\n    call_tool('ledger', 'pay', n=1, how='internal')\nexcept ToolError:\n    pass\nraise ValueError('later')"}`, "later"},
+		{"type: tool_call, timeout: 0.5, config: {tool: ledger.pay, arguments: {n: 0, how: hang}}",
+			"it took longer than 0.5 s. It is unknown whether ledger.pay took effect"},
+		{`type: code_execution, config: {code: "try:\n    call_tool('ledger', 'pay', n=1, how='internal')\nexcept ToolError:\n    ` +
+			`pass\nraise ValueError('later')"}`, "later"},
 	} {
-		saveWorkflow(t, dir, fmt.Sprintf("name: w%d\nversion: 1\nsteps: [{name: one, retry: {attempts: 3, backoff: 10ms}, %s}]\n", n, tc.step))
+		saveWorkflow(t, dir, fmt.Sprintf("name: w%d\nversion: 1\nsteps: [{name: one, retry: {attempts: 3, backoff: 10ms}, %s}]\n", n,
+			tc.step))
 		out, err := sandpiper(dir, "workflow", "run", fmt.Sprintf("w%d", n)).CombinedOutput()
 		if made := entered(t, ledger)[n]; err == nil || made != 1 || !strings.Contains(string(out), tc.want) {
 			t.Errorf("step %d: it happened %d times: %s", n, made, out)
@@ -99,7 +102,8 @@ func TestExecutionThatEndsDuringACall(t *testing.T) {
 			var list struct {
 				Executions []struct{ Answered, Unknown int }
 			}
-			if err := json.Unmarshal([]byte(command(t, dir, "executions", "list", "--json")), &list); err != nil || len(list.Executions) != 1 || list.Executions[0].Unknown != 1 {
+			if err := json.Unmarshal([]byte(command(t, dir, "executions", "list", "--json")), &list); err != nil ||
+				len(list.Executions) != 1 || list.Executions[0].Unknown != 1 {
 				t.Errorf("listed: %+v, %v", list, err)
 			}
 			s := serve(t, dir)
@@ -121,11 +125,13 @@ func TestTaskIsNotRepairedAfterAnUnknownCall(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
-	const program = "```python\nfrom servers.slow import pay\ntry: pay(n=9, how='hang')\nexcept ToolError: raise RuntimeError('it was not paid') from None\n```"
+	const program = "```python\nfrom servers.slow import pay\ntry: pay(n=9, how='hang')\nexcept ToolError: raise RuntimeError('it was " +
+		"not paid') from None\n```"
 	model := modeltest.Serve(t, func(int, modeltest.Question) modeltest.Reply { return modeltest.Reply{Text: program} })
 	dir := t.TempDir()
 	ledger, key := filepath.Join(dir, "effects.txt"), filepath.Join(dir, "key")
-	config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true, timeout: 1s}\ntasks: {model: openai, url: %q, name: m, key: \"${file:%s}\"}\n",
+	config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true, timeout: 1s}\ntasks: {model: openai, url: %q, "+
+		"name: m, key: \"${file:%s}\"}\n",
 		ledger, model.URL+"/v1", key)
 	for file, text := range map[string]string{key: modeltest.Key, filepath.Join(dir, "sandpiper.yaml"): config} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -133,7 +139,8 @@ func TestTaskIsNotRepairedAfterAnUnknownCall(t *testing.T) {
 		}
 	}
 	out, err := sandpiper(dir, "task", "run", "--json", "pay the bill").CombinedOutput()
-	if made := entered(t, ledger)[9]; err == nil || made != 1 || !strings.Contains(string(out), "it is unknown whether slow.pay took effect") {
+	if made := entered(t, ledger)[9]; err == nil || made != 1 || !strings.Contains(string(out),
+		"it is unknown whether slow.pay took effect") {
 		t.Errorf("it happened %d times: %s", made, out)
 	}
 }
@@ -161,7 +168,8 @@ func TestOutcomesOfHTTPRequests(t *testing.T) {
 	t.Cleanup(site.Close)
 	_, port, _ := strings.Cut(strings.TrimPrefix(site.URL, "http://"), ":")
 	dir := t.TempDir()
-	config := fmt.Sprintf("network:\n  allow:\n    - {host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], methods: [GET, POST, PUT, DELETE], paths: ['/*']}\npolicy: {rules: [{tool: 'network.*', decision: allow}]}\n", port)
+	config := fmt.Sprintf("network:\n  allow:\n    - {host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], methods: "+
+		"[GET, POST, PUT, DELETE], paths: ['/*']}\npolicy: {rules: [{tool: 'network.*', decision: allow}]}\n", port)
 	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +214,8 @@ except OSError as e:
 	// A redirect is the answer of its call: the request that follows is another one.
 	audit, record := outcomes(t, d, dir, r.ID)
 	audited, recorded := strings.Join(audit, ", "), strings.Join(record, ", ")
-	wantAudited := "post unknown, delete failed, get failed, post failed, post failed, post answered, get failed, post unknown, put failed, post unknown"
+	wantAudited := "post unknown, delete failed, get failed, post failed, post failed, post answered, get failed, post unknown, put " +
+		"failed, post unknown"
 	if audited != wantAudited || recorded != strings.ReplaceAll(wantAudited, ", get failed", "") {
 		t.Errorf("the audit log has %s\nthe journal  has %s\nwant          %s", audited, recorded, wantAudited)
 	}

@@ -56,7 +56,8 @@ type programInfo struct {
 }
 
 func thisProgram() programInfo {
-	b := programInfo{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: wire.Revisions()}
+	b := programInfo{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Protocols: wire.Revisions()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -79,7 +80,8 @@ func (b programInfo) String() string {
 	if b.Commit != "" {
 		fmt.Fprintf(&text, "commit    %s, %s\n", b.Commit, b.Date)
 	}
-	fmt.Fprintf(&text, "Go        %s\nPython    %s\nMCP       %s\n", strings.TrimPrefix(b.Go, "go"), b.Python, strings.Join(b.Protocols, ", "))
+	fmt.Fprintf(&text, "Go        %s\nPython    %s\nMCP       %s\n", strings.TrimPrefix(b.Go, "go"), b.Python,
+		strings.Join(b.Protocols, ", "))
 	return text.String()
 }
 

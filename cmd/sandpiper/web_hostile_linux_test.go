@@ -122,7 +122,8 @@ func TestConnectionBelongsToOneTenant(t *testing.T) {
 	mallory := d.visit("Authorization", "Bearer nobody-has-this-token")
 	res := mallory.must(mallory.call(t.Context(), "1"))
 	res.Body.Close()
-	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != `Bearer error="invalid_token", error_description="unknown token"` {
+	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != `Bearer error="invalid_token", `+
+		`error_description="unknown token"` {
 		t.Errorf("2026-07-28 with a wrong token: %s %q", res.Status, res.Header)
 	}
 	if got := alice.value("read_file('secret.txt')"); got != `"of alice"` {
@@ -239,7 +240,8 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	defer c.Close()
 	_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + aboutClient + `}}`
-	request := fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+	request := fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, "+
+		"text/event-stream\r\n"+
 		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\nContent-Length: %d\r\n\r\n%s", d.addr, len(body), body)
 	go func() { // the response exceeds all buffers, so the daemon blocks
 		_, _ = io.WriteString(c, strings.Repeat(request, 2000))
@@ -307,7 +309,8 @@ func TestOlderClientGetsSupportedVersion(t *testing.T) {
 		"1999-01-01": "2025-11-25", "2099-01-01": "2025-11-25",
 	} {
 		v.header = nil
-		res := v.must(v.send(t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+asked+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+		res := v.must(v.send(t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+asked+
+			`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
 		said, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || !strings.Contains(string(said), `"protocolVersion":"`+answered+`"`) {

@@ -219,12 +219,14 @@ func TestStepTimeout(t *testing.T) {
 	saveWorkflow(t, dir, limitedWorkflow)
 	s := serve(t, dir)
 	s.id++
-	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_workflow","arguments":{"name":"limited"}}}`, s.id))
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_workflow","arguments":{"name":"limited"}}}`,
+		s.id))
 	if r, ok := s.hear(); !ok || !strings.Contains(r.Error, "waits until") {
 		t.Fatalf("%+v", r)
 	}
 	run := awaitRun(t, dir, "completed")
-	const want = `result: {"slow":"it took longer than 0.5 s","hangs":"it took longer than 1 s. It is unknown whether ledger.wait took effect: check that before you call it again","two":"2"}`
+	const want = `result: {"slow":"it took longer than 0.5 s","hangs":"it took longer than 1 s. It is unknown whether ledger.wait took ` +
+		`effect: check that before you call it again","two":"2"}`
 	if got := command(t, dir, "workflow", "show", run.Execution); !strings.Contains(got, want) {
 		t.Error(got)
 	}

@@ -25,17 +25,19 @@ func TestWorstInputsOfOneTenantLeaveOthersAlone(t *testing.T) {
 		return "name: w\nsteps:\n  - {name: a, type: tool_call, config: {tool: s.t, arguments: {x: " + config + "}}}\n"
 	}
 	const many = 400_000
-	doubling := "inputs: {$defs: {s: {allOf: [{properties: {a: {$ref: '#/$defs/s'}}}, {properties: {a: {$ref: '#/$defs/s'}}}]}}, properties: {a: {$ref: '#/$defs/s'}}}\n"
+	doubling := "inputs: {$defs: {s: {allOf: [{properties: {a: {$ref: '#/$defs/s'}}}, {properties: {a: {$ref: '#/$defs/s'}}}]}}, " +
+		"properties: {a: {$ref: '#/$defs/s'}}}\n"
 	sources := map[string]string{
-		"lists":         step(strings.Repeat("[", many) + strings.Repeat("]", many)),
-		"2,000 lists":   step(strings.Repeat("[", 2000) + strings.Repeat("]", 2000)),
-		"mappings":      step(strings.Repeat("{a: ", many/5) + "1" + strings.Repeat("}", many/5)),
-		"items":         step(strings.Repeat("[", 50) + strings.Repeat("1, ", many/2) + strings.Repeat("]", 50)),
-		"keys":          "name: w\n" + strings.Repeat("k: 1\n", many/3),
-		"documents":     strings.Repeat("---\n", many/2) + step("1"),
-		"expressions":   step(`"` + strings.Repeat("${{ steps.a.result }}", many/30) + `"`),
-		"lines of code": "name: w\nsteps:\n  - name: a\n    type: code_execution\n    config:\n      code: |\n" + strings.Repeat("        x\n", many/10),
-		"inputs":        "name: doubling\n" + doubling + "steps: [{name: a, type: code_execution, config: {code: return 1}}]\n",
+		"lists":       step(strings.Repeat("[", many) + strings.Repeat("]", many)),
+		"2,000 lists": step(strings.Repeat("[", 2000) + strings.Repeat("]", 2000)),
+		"mappings":    step(strings.Repeat("{a: ", many/5) + "1" + strings.Repeat("}", many/5)),
+		"items":       step(strings.Repeat("[", 50) + strings.Repeat("1, ", many/2) + strings.Repeat("]", 50)),
+		"keys":        "name: w\n" + strings.Repeat("k: 1\n", many/3),
+		"documents":   strings.Repeat("---\n", many/2) + step("1"),
+		"expressions": step(`"` + strings.Repeat("${{ steps.a.result }}", many/30) + `"`),
+		"lines of code": "name: w\nsteps:\n  - name: a\n    type: code_execution\n    config:\n      code: |\n" +
+			strings.Repeat("        x\n", many/10),
+		"inputs": "name: doubling\n" + doubling + "steps: [{name: a, type: code_execution, config: {code: return 1}}]\n",
 	}
 	served, stop := make(chan time.Duration), make(chan struct{})
 	go func() { // the longest time in which the other tenant is served
@@ -66,7 +68,8 @@ func TestWorstInputsOfOneTenantLeaveOthersAlone(t *testing.T) {
 			t.Errorf("%s: %.500s", name, got)
 		}
 	}
-	got := v.toolText("run_workflow", `{"name": "doubling", "inputs": {"a": `+strings.Repeat(`{"a": `, 100)+"1"+strings.Repeat("}", 100)+"}}")
+	got := v.toolText("run_workflow", `{"name": "doubling", "inputs": {"a": `+strings.Repeat(`{"a": `, 100)+"1"+strings.Repeat("}",
+		100)+"}}")
 	if !strings.Contains(got, "too much work") {
 		t.Errorf("%.500s", got)
 	}

@@ -54,6 +54,7 @@ func run(ctx context.Context) error {
 	}
 	fmt.Print(solved.Code)
 	fmt.Println("result:", sum.Result)
-	fmt.Printf("tools: %d of %d, %.0f%%; %d tokens of definitions saved\n", len(solved.Tools), solved.Available, 100*solved.Share, solved.SavedTokens)
+	fmt.Printf("tools: %d of %d, %.0f%%; %d tokens of definitions saved\n", len(solved.Tools), solved.Available, 100*solved.Share,
+		solved.SavedTokens)
 	return nil
 }

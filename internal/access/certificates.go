@@ -74,7 +74,8 @@ func (c *Certificates) Verify(chain []*x509.Certificate) (Identity, error) {
 	if !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) { // Verify accepts one without usages
 		return Identity{}, refuse(notForClients)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: c.Roots(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: c.Roots(), Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return Identity{}, refuse(reasonOf(err, leaf))
 	}

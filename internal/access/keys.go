@@ -98,13 +98,16 @@ func (k *Keys) New(ctx context.Context, key Key) (Key, string, error) {
 	}
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		var n int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM keys WHERE tenant = ? AND revoked = 0`, key.Tenant.String()).Scan(&n); err != nil {
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM keys WHERE tenant = ? AND revoked = 0`, key.Tenant.String()).
+			Scan(&n); err != nil {
 			return err
 		}
 		if n >= maxKeys {
-			return fault.New(fault.Exhausted, "tenant %q has %d keys already, which is the maximum", key.Tenant, n).WithHint("revoke keys that are not used")
+			return fault.New(fault.Exhausted, "tenant %q has %d keys already, which is the maximum", key.Tenant, n).
+				WithHint("revoke keys that are not used")
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO keys (id, tenant, name, hash, scopes, created, expires, revoked) VALUES (?, ?, ?, ?, ?, ?, ?, 0)`,
+		_, err := tx.ExecContext(ctx, `INSERT INTO keys (id, tenant, name, hash, scopes, created, expires, revoked) VALUES (?, ?, ?, ?, `+
+			`?, ?, ?, 0)`,
 			key.ID, key.Tenant.String(), key.Name, hash[:], string(scopes), key.Created.Unix(), unix(key.Expires))
 		return err
 	})
@@ -190,7 +193,8 @@ func (k *Keys) Forget(ctx context.Context, of tenant.ID) error {
 
 // find returns a key and its hash.
 func find(ctx context.Context, tx *store.Tx, id string, hash *[]byte) (Key, error) {
-	return scan(tx.QueryRowContext(ctx, `SELECT id, tenant, name, scopes, created, expires, revoked, hash FROM keys WHERE id = ?`, id).Scan, hash)
+	return scan(tx.QueryRowContext(ctx, `SELECT id, tenant, name, scopes, created, expires, revoked, hash FROM keys WHERE id = ?`, id).Scan,
+		hash)
 }
 
 // IsKey reports whether a token has the form of an API key.

@@ -65,10 +65,13 @@ func TestKeyIdentifiesItsTenant(t *testing.T) {
 	}
 	secretB := textB[strings.LastIndexByte(textB, '_'):]
 	for _, text := range []string{
-		"", "sandpiper_", "sandpiper__", "sandpiper_" + keyA.ID, "sandpiper_" + keyA.ID + "_", textA + "x", textA[:len(textA)-1], strings.ToUpper(textA),
-		"sandpiper_" + keyA.ID + secretB, strings.TrimPrefix(textA, "sandpiper_"), "sandpiper_x_x", "sandpiper_' OR 1=1_x", strings.Repeat("sandpiper_", 1<<16),
+		"", "sandpiper_", "sandpiper__", "sandpiper_" + keyA.ID, "sandpiper_" + keyA.ID + "_", textA + "x", textA[:len(textA)-1],
+		strings.ToUpper(textA),
+		"sandpiper_" + keyA.ID + secretB, strings.TrimPrefix(textA, "sandpiper_"), "sandpiper_x_x", "sandpiper_' OR 1=1_x",
+		strings.Repeat("sandpiper_", 1<<16),
 	} {
-		if who, err := keys.Verify(t.Context(), text); !errors.Is(err, access.ErrUnknown) || fault.Message(err) != "unknown token" || !who.Tenant.IsZero() {
+		if who, err := keys.Verify(t.Context(), text); !errors.Is(err, access.ErrUnknown) || fault.Message(err) != "unknown token" ||
+			!who.Tenant.IsZero() {
 			t.Errorf("%.60q: %+v, %v", text, who, err)
 		}
 	}

@@ -74,7 +74,8 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hs, err := jwt.Signed(symmetric).Claims(jwt.Claims{Issuer: at.URL, Subject: "a", Audience: jwt.Audience{accesstest.Audience}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).Serialize()
+	hs, err := jwt.Signed(symmetric).Claims(jwt.Claims{Issuer: at.URL, Subject: "a", Audience: jwt.Audience{accesstest.Audience},
+		Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,8 @@ func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 		body = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{r.key.Public()}}
 	}
 	b, err := json.Marshal(body)
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(b)), Request: req}, err
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(b)), Request: req}, err
 }
 
 func (r *remote) provider(t *testing.T) *access.Provider {
@@ -275,7 +277,8 @@ func TestProviderMayBeDownForAWhile(t *testing.T) {
 
 func TestNewProviderRejectsUnsafeConfiguration(t *testing.T) {
 	for _, cfg := range []access.OIDC{
-		{}, {Issuer: "https://id.example"}, {Issuer: "http://id.example", Audience: "a"}, {Issuer: "id.example", Audience: "a"}, {Issuer: "file:///x", Audience: "a"},
+		{}, {Issuer: "https://id.example"}, {Issuer: "http://id.example", Audience: "a"}, {Issuer: "id.example", Audience: "a"},
+		{Issuer: "file:///x", Audience: "a"},
 	} {
 		if _, err := access.NewProvider(cfg); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%+v: %v", cfg, err)

@@ -133,7 +133,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		if r.Seq != int64(i+1) || time.Since(r.Time) > time.Hour || len(r.Hash) != 64 || i > 0 && r.Prev != got[i-1].Hash {
 			t.Errorf("line %d: %+v", i+1, r)
 		}
-		if diff := cmp.Diff(lines[i], r.Line, cmp.Comparer(func(a, b tenant.ID) bool { return a == b }), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(lines[i], r.Line, cmp.Comparer(func(a, b tenant.ID) bool { return a == b }),
+			cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -78,14 +78,16 @@ func explain(err error) error {
 		return fault.Wrap(fault.Exhausted, err, "the disk that holds the audit log is full").
 			WithHint("free space on the disk of the data directory; written lines are safe")
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		return fault.Wrap(fault.Unavailable, err, "the audit log cannot be read or written: its directory or a file in it is closed to this user, or read-only").
+		return fault.Wrap(fault.Unavailable, err, "the audit log cannot be read or written: its directory or a file in it is closed to "+
+			"this user, or read-only").
 			WithHint("the directory audit in the data directory must belong to the user that runs Sandpiper and be writable")
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return fault.Wrap(fault.Unavailable, err, "the directory of the audit log cannot be created: a file has its name").
 			WithHint("move the file audit in the data directory away")
 	}
 	if errors.Is(err, syscall.EIO) {
-		return fault.Wrap(fault.Unavailable, err, "the disk failed while the audit log was read or written").WithHint("check the disk of the data directory")
+		return fault.Wrap(fault.Unavailable, err, "the disk failed while the audit log was read or written").
+			WithHint("check the disk of the data directory")
 	}
 	return fault.Wrap(fault.Unavailable, err, "the audit log cannot be read or written at the moment; try again")
 }

@@ -56,11 +56,12 @@ type Line struct {
 	By          string         `json:"by,omitempty"`          // a word: where the approval was answered, such as client
 	Outcome     string         `json:"outcome,omitempty"`     // a word, such as completed
 	Duration    time.Duration  `json:"duration_ns,omitempty"`
-	Count       int64          `json:"count,omitempty"`   // of an Execution, its calls of tools; of a ModelCall, its tokens; of a Login or an Access, how many were refused
-	Section     string         `json:"section,omitempty"` // of a Configuration: the part that changed, such as servers
-	Lost        int64          `json:"lost,omitempty"`    // of a Recovery
-	Through     int64          `json:"through,omitempty"` // likewise
-	At          string         `json:"at,omitempty"`      // hash of the line Through
+	// of an Execution, its calls of tools; of a ModelCall, its tokens; of a Login or an Access, how many were refused
+	Count   int64  `json:"count,omitempty"`
+	Section string `json:"section,omitempty"` // of a Configuration: the part that changed, such as servers
+	Lost    int64  `json:"lost,omitempty"`    // of a Recovery
+	Through int64  `json:"through,omitempty"` // likewise
+	At      string `json:"at,omitempty"`      // hash of the line Through
 }
 
 const (

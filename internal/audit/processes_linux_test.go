@@ -249,11 +249,13 @@ func onAReadOnlyDisk(disk string) error {
 	if err := unix.Mount("", disk, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		return errors.Join(errNoMount, err)
 	}
-	if err := l.Append(context.Background(), call("2")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "read-only") {
+	if err := l.Append(context.Background(), call("2")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err),
+		"read-only") {
 		return fmt.Errorf("appending says %w", err)
 	}
 	l.AppendLater(call("3"))
-	if err := l.Close(); !strings.HasPrefix(fault.Message(err), "lines of the audit log are lost (1): the audit log cannot be read or written: ") {
+	if err := l.Close(); !strings.HasPrefix(fault.Message(err),
+		"lines of the audit log are lost (1): the audit log cannot be read or written: ") {
 		return fmt.Errorf("closing says %w", err)
 	}
 	if _, err := audit.Open(audit.Config{Dir: filepath.Join(disk, "other"), Key: key}); fault.KindOf(err) != fault.Unavailable {

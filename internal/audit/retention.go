@@ -13,8 +13,9 @@ import (
 // Retention limits how much of a log is kept. Whole files are deleted, oldest first, but
 // never the current one.
 type Retention struct {
-	Age   time.Duration `key:"max_age" form:"age" default:"365d"`                                  // of lines; 0 means no limit
-	Bytes int64         `key:"max_mb" form:"megabytes or never" range:"1 16777216" default:"4000"` // of all files together; 0 means no limit
+	Age time.Duration `key:"max_age" form:"age" default:"365d"` // of lines; 0 means no limit
+	// of all files together; 0 means no limit
+	Bytes int64 `key:"max_mb" form:"megabytes or never" range:"1 16777216" default:"4000"`
 }
 
 const (

@@ -129,7 +129,8 @@ func valuesOf(env *Env, c *cobra.Command, n int) Values {
 
 // SetFlag sets the values of a flag of a command.
 func SetFlag(env *Env, c *cobra.Command, name string, v Values) {
-	_ = c.RegisterFlagCompletionFunc(name, func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	_ = c.RegisterFlagCompletionFunc(name, func(c *cobra.Command, args []string, word string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		return complete(c.Context(), env, v, args, word)
 	})
 }

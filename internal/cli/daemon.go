@@ -128,7 +128,8 @@ func LoadConfig(env *Env, flags map[string]string) (*config.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find the working directory: %w", err)
 		}
-		env.Warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; `sandpiper trust` shows its effects")
+		env.Warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted,
+			", ") + " in " + dir + "; `sandpiper trust` shows its effects")
 	}
 	env.loaded = true
 	return cfg, nil

@@ -88,12 +88,17 @@ var definitionCall = regexp.MustCompile(`get_tool_definition\("([^"]*)"\)`)
 func WithFlagNames(message string) string {
 	message = toolOrCommand.ReplaceAllString(message, "$1")
 	message = definitionCall.ReplaceAllString(message, "`sandpiper tools get $1`")
-	return strings.NewReplacer("ask the operator to ", "", "the operator can ", "you can ", "the operator raises", "you raise", "the operator allows", "you allow",
+	return strings.NewReplacer("ask the operator to ", "", "the operator can ", "you can ", "the operator raises", "you raise",
+		"the operator allows", "you allow",
 		"an operator accepts", "you accept", "default is the operator's", "default is",
-		"search_tools(query)", "`sandpiper tools search`", "search_tools", "`sandpiper tools search`", "get_tool_definition", "`sandpiper tools get`",
-		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files", "`sandpiper files ls`", "list_skills", "`sandpiper skills list`", "with delete_file", "with `sandpiper files rm`",
+		"search_tools(query)", "`sandpiper tools search`", "search_tools", "`sandpiper tools search`", "get_tool_definition",
+		"`sandpiper tools get`",
+		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files",
+		"`sandpiper files ls`", "list_skills", "`sandpiper skills list`", "with delete_file", "with `sandpiper files rm`",
 		"resume_execution", "`sandpiper executions resume`",
-		"execute_code and dry_run", "`sandpiper exec --dry-run`", "sandbox.memory_mb", "sandbox.memory_mb", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
+		"execute_code and dry_run", "`sandpiper exec --dry-run`", "sandbox.memory_mb", "sandbox.memory_mb", "max_memory_mb",
+		"max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session",
+		"dry_run", "--dry-run").Replace(message)
 }
 
 // Completed completes the commands in a text, so that they work when they are pasted: with the

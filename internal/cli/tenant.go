@@ -52,7 +52,8 @@ func Acquire(ctx context.Context, env *Env, d *daemon.Daemon) (*home.Home, error
 	return acquireBy(ctx, env, d, d.Tenants.AcquireSuspended)
 }
 
-func acquireBy(ctx context.Context, env *Env, d *daemon.Daemon, open func(context.Context, tenant.ID) (*home.Home, error)) (*home.Home, error) {
+func acquireBy(ctx context.Context, env *Env, d *daemon.Daemon, open func(context.Context, tenant.ID) (*home.Home, error)) (*home.Home,
+	error) {
 	id, err := env.TenantID()
 	if err != nil {
 		return nil, err

@@ -68,7 +68,8 @@ func FlagError(c *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()
 		if c.Name() == "add" && strings.Contains(c.Use, " -- ") {
-			help = "; if it is a flag of the server's program, write -- before the program: " + c.CommandPath() + " NAME -- COMMAND [ARG...]"
+			help = "; if it is a flag of the server's program, write -- before the program: " + c.CommandPath() +
+				" NAME -- COMMAND [ARG...]"
 		}
 		if strings.HasPrefix(c.CommandPath(), "sandpiper tenant ") && e.GetSpecifiedShortnames() != "" {
 			help = "; an id that begins with '-' follows --: " + c.CommandPath() + " -- -" + e.GetSpecifiedShortnames()

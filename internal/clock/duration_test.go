@@ -17,7 +17,8 @@ func TestParseDuration(t *testing.T) {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "d", "1", "1dd", "1 d", "-1d", "1d-5m", "1d+5m", "1d5", "1.2.3d", ".d", "1D", "99999999w", "15000w2000000h", "NaNd", "1ed", "1y"} {
+	for _, text := range []string{"", "d", "1", "1dd", "1 d", "-1d", "1d-5m", "1d+5m", "1d5", "1.2.3d", ".d", "1D", "99999999w",
+		"15000w2000000h", "NaNd", "1ed", "1y"} {
 		if got, err := clock.ParseDuration(text); err == nil {
 			t.Errorf("%q: %s", text, got)
 		}

@@ -34,7 +34,8 @@ func TestLeftIsBoundedByTheInterval(t *testing.T) {
 
 func TestStepsAreRemembered(t *testing.T) {
 	var s steps
-	for _, total := range []time.Duration{0, 900 * time.Millisecond, time.Hour, time.Hour + 300*time.Millisecond, 2 * time.Hour, time.Hour} {
+	for _, total := range []time.Duration{0, 900 * time.Millisecond, time.Hour, time.Hour + 300*time.Millisecond, 2 * time.Hour,
+		time.Hour} {
 		s.observe(total)
 	}
 	got := s.observe(time.Hour)

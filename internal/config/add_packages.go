@@ -103,7 +103,8 @@ func setList(text []byte, key string, list []string) []byte {
 		if m.Key.GetToken().Value == key {
 			at = m.Key.GetToken().Position.Line - 1
 			stop = at + 1
-			for stop < len(lines) && strings.TrimSpace(lines[stop]) != "" && (indentedBy(lines[stop], column) || isItem(lines[stop], column-1)) {
+			for stop < len(lines) && strings.TrimSpace(lines[stop]) != "" && (indentedBy(lines[stop], column) || isItem(lines[stop],
+				column-1)) {
 				stop++
 			}
 		}

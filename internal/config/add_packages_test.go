@@ -20,9 +20,10 @@ func TestSetPackagesKeepsOtherBytes(t *testing.T) {
 		"sandbox:\n  packages: [a]\nx: {}":     "sandbox:\n  preload: [pandas]\n" + list + "x: {}\n",
 		"sandbox: {timeout: 5s}\n":             "sandbox: {timeout: 5s, preload: [pandas], packages: [pandas, \"numpy==2.*\"]}\n",
 		"sandbox: {packages: [a], timeout: 5s}\n": "sandbox: {packages: [pandas, \"numpy==2.*\"], timeout: 5s, preload: [pandas]}\n",
-		`{"profile": "lean"}`:                     `{"profile": "lean", "sandbox": {"preload": ["pandas"], "packages": ["pandas", "numpy==2.*"]}}`,
-		"sandbox: {packages: *a}\n":               "",
-		"sandbox:\n  packages: [pandas] # old\n":  "sandbox:\n  preload: [pandas]\n" + list,
+		`{"profile": "lean"}`: `{"profile": "lean", "sandbox": {"preload": ["pandas"], "packages": ["pandas", ` +
+			`"numpy==2.*"]}}`,
+		"sandbox: {packages: *a}\n":              "",
+		"sandbox:\n  packages: [pandas] # old\n": "sandbox:\n  preload: [pandas]\n" + list,
 		"sandbox:\n  packages:\n    - a\n    # b\n    - c\n  preload: [x]\nprofile: lean\n":  "sandbox:\n" + both + "profile: lean\n",
 		"sandbox:\n  packages:\n  - a\n  - b\n  preload:\n  - pandas\nservers: {}\n":         "sandbox:\n" + both + "servers: {}\n",
 		"sandbox:\n  packages: [\n    a,\n    b\n  ]\n  preload: [\n    c]\nprofile: lean\n": "sandbox:\n" + both + "profile: lean\n",

@@ -12,8 +12,10 @@ import (
 )
 
 var more = []config.Server{
-	{Name: "files", Command: "npx", Args: []string{"-y", "@x/files", "yes", "1.0", "", "a: b", "# no", "two\nlines"}, Env: map[string]string{"ON": "true", "K": "${K}"}, Dir: "/srv"},
-	{Name: "web", URL: "https://x.example/${K}", Headers: map[string]string{"Authorization": "Bearer ${T}"}, Transport: "http", Timeout: 90 * time.Second, Dir: "/d"},
+	{Name: "files", Command: "npx", Args: []string{"-y", "@x/files", "yes", "1.0", "", "a: b", "# no", "two\nlines"},
+		Env: map[string]string{"ON": "true", "K": "${K}"}, Dir: "/srv"},
+	{Name: "web", URL: "https://x.example/${K}", Headers: map[string]string{"Authorization": "Bearer ${T}"}, Transport: "http",
+		Timeout: 90 * time.Second, Dir: "/d"},
 }
 
 const moreText = `files:
@@ -53,8 +55,10 @@ func TestAddServers(t *testing.T) {
 		"an empty section":   {"servers: # mine\nprofile: lean\n", "servers: # mine\n" + by("  ") + "profile: lean\n"},
 		"others, with comments": {
 			"servers:\n    # one\n    a: {command: x} # a\n\n    b:\n      command: y\n      # in b\n\n# of the profile\nprofile: lean\n",
-			"servers:\n    # one\n    a: {command: x} # a\n\n    b:\n      command: y\n      # in b\n" + by("    ") + "\n# of the profile\nprofile: lean\n"},
-		"Windows' line ends": {"servers:\r\n  a: {command: x}\r\n", "servers:\r\n  a: {command: x}\r\n" + strings.ReplaceAll(by("  "), "\n", "\r\n")},
+			"servers:\n    # one\n    a: {command: x} # a\n\n    b:\n      command: y\n      # in b\n" + by("    ") +
+				"\n# of the profile\nprofile: lean\n"},
+		"Windows' line ends": {"servers:\r\n  a: {command: x}\r\n",
+			"servers:\r\n  a: {command: x}\r\n" + strings.ReplaceAll(by("  "), "\n", "\r\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.AddServers("/d/sandpiper.yaml", []byte(tc[0]), more)

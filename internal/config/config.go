@@ -31,14 +31,16 @@ import (
 
 // Config is the merged configuration.
 type Config struct {
-	Profile    string             // lean, standard, full, or that of a feature
-	Backend    string             // auto, process or that of a feature; see Sandbox
-	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
-	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
-	Limits     execution.Limits   `key:"sandbox"`                                                         // defaults applied
-	Workspace  Workspace          `key:"workspace"`
-	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
-	Inactive   time.Duration      `key:"inactive,tenant" form:"age"` // time without use after which `tenant clean` deletes a tenant; 0 means never
+	Profile string // lean, standard, full, or that of a feature
+	Backend string // auto, process or that of a feature; see Sandbox
+	// shared or own: of the network and IPC of workers
+	Namespaces string           `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"`
+	Epoll      bool             `key:"sandbox.epoll,restart"` // allow epoll
+	Limits     execution.Limits `key:"sandbox"`               // defaults applied
+	Workspace  Workspace        `key:"workspace"`
+	RecentCode time.Duration    // how long the code of executions is kept; 0 means 24 hours, negative keeps none
+	// time without use after which `tenant clean` deletes a tenant; 0 means never
+	Inactive   time.Duration      `key:"inactive,tenant" form:"age"`
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	MemoryMB   int                // of the daemon, for requests of one tenant; 0 means the default of memory
 	Admit      admit.Config       `key:"sandbox"`    // zero fields mean the defaults of admit
@@ -123,8 +125,9 @@ type HTTP struct {
 	AccessLog string  `key:"access_log,restart" form:"path"` // file of the access log, absolute; "" means none
 	Events    bool    `key:"sse,restart"`                    // serve the HTTP+SSE transport of 2024-11-05 at /sse
 
-	Connections      int `key:"connections,restart" range:"1 1048576"`             // network connections; 0 means the default of httpserver
-	PerAddress       int `key:"connections_per_address,restart" range:"1 1048576"` // network connections per address; 0 means the default of httpserver
+	Connections int `key:"connections,restart" range:"1 1048576"` // network connections; 0 means the default of httpserver
+	// network connections per address; 0 means the default of httpserver
+	PerAddress       int `key:"connections_per_address,restart" range:"1 1048576"`
 	TokenConnections int `key:"mcp_connections_per_token,restart" range:"1 10000"` // MCP connections per token; 0 means the default of wire
 	TokenRequests    int `key:"requests_per_token,restart" range:"1 1048576"`      // open requests per token; 0 means the default of wire
 

@@ -24,7 +24,8 @@ func TestWorkGrowsWithTheFile(t *testing.T) {
 		"inner keys":  func(n int) string { return "a:\n  " + strings.ReplaceAll(keys(n), "\n", "\n  ") + "\n" },
 		"documents":   func(n int) string { return strings.Repeat("---\na\n", n) },
 		"servers": func(n int) string {
-			return "servers:\n" + strings.ReplaceAll(strings.ReplaceAll(keys(min(n, 1500)), "key", "  k"), ": 1\n", ":\n    command: a\n    args: [b]\n")
+			return "servers:\n" + strings.ReplaceAll(strings.ReplaceAll(keys(min(n, 1500)), "key", "  k"), ": 1\n",
+				":\n    command: a\n    args: [b]\n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

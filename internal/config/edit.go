@@ -91,7 +91,8 @@ func SetDisabled(path string, text []byte, name string, off bool, features ...Se
 
 // edit changes one entry of a file. It parses the result, which must differ as want changes the
 // entries, and in nothing else.
-func edit(path string, text []byte, name string, features []Section, want func([]Entry) []Entry, change func([]string, entryPlace) []string) ([]byte, error) {
+func edit(path string, text []byte, name string, features []Section, want func([]Entry) []Entry,
+	change func([]string, entryPlace) []string) ([]byte, error) {
 	before, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
@@ -201,7 +202,8 @@ func (p entryPlace) setDisabled(lines []string, off bool) []string {
 		if at := all[i].Value.GetToken().Position; flow || off {
 			line := []rune(lines[at.Line-1])
 			word := len([]rune(all[i].Value.GetToken().Value))
-			lines[at.Line-1] = string(slices.Concat(line[:at.Column-1], []rune(map[bool]string{true: "true", false: "false"}[off]), line[at.Column-1+word:]))
+			lines[at.Line-1] = string(slices.Concat(line[:at.Column-1], []rune(map[bool]string{true: "true", false: "false"}[off]),
+				line[at.Column-1+word:]))
 			return lines
 		}
 		at := all[i].Key.GetToken().Position.Line - 1

@@ -48,8 +48,9 @@ var editForms = map[string]struct {
 	"a document start":   {text: "---\nservers:\n  a: {command: x}\n"},
 	"a document end":     {text: "servers:\n  a: {command: x}\n...\n"},
 	"servers first":      {text: "servers:\n  a:\n    command: x\n\n\n# of policy\npolicy: {default: ask}\n"},
-	"a block text":       {text: "servers:\n  a:\n    command: sh\n    args:\n      - -c\n      - |\n        echo # no comment\n\n        servers: {}\n  c: {command: y}\n"},
-	"deep braces":        {text: "servers: {a: {command: x, env: {A: \"}\", B: '{'}}, # }\n}\n"},
+	"a block text": {text: "servers:\n  a:\n    command: sh\n    args:\n      - -c\n      - |\n        echo # no comment\n\n       " +
+		" servers: {}\n  c: {command: y}\n"},
+	"deep braces": {text: "servers: {a: {command: x, env: {A: \"}\", B: '{'}}, # }\n}\n"},
 }
 
 // TestEveryFormIsEditedOrRefused adds, replaces, disables, enables and removes a server in each form.
@@ -173,7 +174,8 @@ func TestEveryFormTakesPackages(t *testing.T) {
 			t.Errorf("%s: a line ends without \\r: %q", name, got)
 		}
 		for line := range strings.Lines(text) {
-			if _, comment, ok := strings.Cut(line, "#"); ok && !strings.Contains(string(got), strings.TrimSpace(comment)) && !strings.Contains(comment, "old") {
+			if _, comment, ok := strings.Cut(line, "#"); ok && !strings.Contains(string(got),
+				strings.TrimSpace(comment)) && !strings.Contains(comment, "old") {
 				t.Errorf("%s: the comment %q is gone:\n%s", name, comment, got)
 			}
 		}

@@ -62,7 +62,8 @@ func TestEditServers(t *testing.T) {
 			}
 		})
 	}
-	if got, err := disable("a")([]byte("servers:\r\n  a:\r\n    command: x\r\n")); err != nil || string(got) != "servers:\r\n  a:\r\n    disabled: true\r\n    command: x\r\n" {
+	if got, err := disable("a")([]byte("servers:\r\n  a:\r\n    command: x\r\n")); err != nil ||
+		string(got) != "servers:\r\n  a:\r\n    disabled: true\r\n    command: x\r\n" {
 		t.Errorf("%q %v", got, err)
 	}
 	if got, err := remove("a")([]byte("servers:\n  a:\n    command: x")); err != nil || string(got) != "servers:\n" {
@@ -80,9 +81,11 @@ func replaceOnce(t *testing.T, text, old, new string) string {
 }
 
 func TestEditServersInBraces(t *testing.T) {
-	const lines = "profile: lean\nservers: {\n  # one\n  ü: {command: x}, # c\n  a: {command: x},  # d\n  b: {command: y}\n}\npolicy: {default: ask}\n"
+	const lines = "profile: lean\nservers: {\n  # one\n  ü: {command: x}, # c\n  a: {command: x},  # d\n  b: {command: y}\n}\npolicy: " +
+		"{default: ask}\n"
 	add := func(text string) ([]byte, error) {
-		return config.AddServers("/d/s.yaml", []byte(text), []config.Server{{Name: "new", Command: "z", Args: []string{"-y", "no", "a, b"}, Dir: "/d"}})
+		return config.AddServers("/d/s.yaml", []byte(text), []config.Server{{Name: "new", Command: "z", Args: []string{"-y", "no", "a, b"},
+			Dir: "/d"}})
 	}
 	replace := func(text string) ([]byte, error) {
 		return config.ReplaceServer("/d/s.yaml", []byte(text), config.Server{Name: "a", URL: "https://x.example/", Dir: "/d"})
@@ -94,23 +97,28 @@ func TestEditServersInBraces(t *testing.T) {
 		change   func(string) ([]byte, error)
 		old, new string
 	}{
-		"add":                     {add, "servers: {a: {command: x}}\n", "servers: {a: {command: x}, " + n + "}\n"},
-		"add after a comma":       {add, "servers: {a: {command: x},}\n", "servers: {a: {command: x}, " + n + "}\n"},
-		"add the first":           {add, "servers: {} # none\n", "servers: {" + n + "} # none\n"},
-		"add to JSON":             {add, `{"servers": {"a": {"command": "x"}}}`, `{"servers": {"a": {"command": "x"}, ` + quotedN + `}}`},
-		"add to other JSON":       {add, `{"profile": "lean"}`, `{"profile": "lean", "servers": {` + quotedN + `}}`},
-		"add to lines":            {add, lines, strings.Replace(lines, "y}\n", "y},\n  "+n+"\n", 1)},
-		"replace":                 {replace, "servers: {a: {command: x}, b: {command: y}} # c\n", "servers: {a: {url: \"https://x.example/\"}, b: {command: y}} # c\n"},
-		"replace a line":          {replace, lines, strings.Replace(lines, "a: {command: x}", `a: {url: "https://x.example/"}`, 1)},
-		"replace a block":         {replace, editable, strings.Replace(editable, "a: {command: x}", `a: {url: "https://x.example/"}`, 1)},
-		"replace a long block":    {replace, "servers:\n  # one\n  a:\n    command: x\n\n  # two\n  b: {command: y}\n", "servers:\n  # one\n  a:\n    url: https://x.example/\n\n  # two\n  b: {command: y}\n"},
-		"remove":                  {remove, "servers: {a: {command: x}, b: {command: y}}\n", "servers: {b: {command: y}}\n"},
-		"remove the last":         {remove, "servers: {b: {command: y}, a: {command: x}}\n", "servers: {b: {command: y}}\n"},
-		"remove the only one":     {remove, "servers: {a: {command: x}}\n", "servers: {}\n"},
-		"remove a line":           {remove, lines, strings.Replace(lines, "  a: {command: x},  # d\n", "", 1)},
-		"disable":                 {disable, "servers: {a: {command: x}, b: {command: y}}\n", "servers: {a: {command: x, disabled: true}, b: {command: y}}\n"},
-		"disable in JSON":         {disable, `{"servers": {"a": {"command": "x"}}}`, `{"servers": {"a": {"command": "x", "disabled": true}}}`},
-		"the end of the line \\r": {add, "servers: {\r\n  a: {command: x}\r\n}\r\n", "servers: {\r\n  a: {command: x},\r\n  " + n + "\r\n}\r\n"},
+		"add":               {add, "servers: {a: {command: x}}\n", "servers: {a: {command: x}, " + n + "}\n"},
+		"add after a comma": {add, "servers: {a: {command: x},}\n", "servers: {a: {command: x}, " + n + "}\n"},
+		"add the first":     {add, "servers: {} # none\n", "servers: {" + n + "} # none\n"},
+		"add to JSON":       {add, `{"servers": {"a": {"command": "x"}}}`, `{"servers": {"a": {"command": "x"}, ` + quotedN + `}}`},
+		"add to other JSON": {add, `{"profile": "lean"}`, `{"profile": "lean", "servers": {` + quotedN + `}}`},
+		"add to lines":      {add, lines, strings.Replace(lines, "y}\n", "y},\n  "+n+"\n", 1)},
+		"replace": {replace, "servers: {a: {command: x}, b: {command: y}} # c\n",
+			"servers: {a: {url: \"https://x.example/\"}, b: {command: y}} # c\n"},
+		"replace a line":  {replace, lines, strings.Replace(lines, "a: {command: x}", `a: {url: "https://x.example/"}`, 1)},
+		"replace a block": {replace, editable, strings.Replace(editable, "a: {command: x}", `a: {url: "https://x.example/"}`, 1)},
+		"replace a long block": {replace, "servers:\n  # one\n  a:\n    command: x\n\n  # two\n  b: {command: y}\n",
+			"servers:\n  # one\n  a:\n    url: https://x.example/\n\n  # two\n  b: {command: y}\n"},
+		"remove":              {remove, "servers: {a: {command: x}, b: {command: y}}\n", "servers: {b: {command: y}}\n"},
+		"remove the last":     {remove, "servers: {b: {command: y}, a: {command: x}}\n", "servers: {b: {command: y}}\n"},
+		"remove the only one": {remove, "servers: {a: {command: x}}\n", "servers: {}\n"},
+		"remove a line":       {remove, lines, strings.Replace(lines, "  a: {command: x},  # d\n", "", 1)},
+		"disable": {disable, "servers: {a: {command: x}, b: {command: y}}\n",
+			"servers: {a: {command: x, disabled: true}, b: {command: y}}\n"},
+		"disable in JSON": {disable, `{"servers": {"a": {"command": "x"}}}`,
+			`{"servers": {"a": {"command": "x", "disabled": true}}}`},
+		"the end of the line \\r": {add, "servers: {\r\n  a: {command: x}\r\n}\r\n",
+			"servers: {\r\n  a: {command: x},\r\n  " + n + "\r\n}\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.change(c.old)

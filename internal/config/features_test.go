@@ -32,7 +32,8 @@ func loadProbe(t *testing.T, text string) (*Config, error) {
 		t.Fatal(err)
 	}
 	environ := []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}
-	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ, Features: []Section{{Settings: func() any { return new(probe) }}}})
+	return Load(Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ,
+		Features: []Section{{Settings: func() any { return new(probe) }}}})
 }
 
 // The keys of a feature are read, merged, described and reloaded as those of the core.
@@ -59,7 +60,8 @@ func TestKeysOfFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.DataDir, next.CacheDir = c.DataDir, c.CacheDir
-	if differ := next.KeepFixed(c, false); len(differ) != 1 || differ[0] != "probe.where" || Of[probe](next).Where != "/a" || Of[probe](next).Keep != time.Hour {
+	if differ := next.KeepFixed(c, false); len(differ) != 1 || differ[0] != "probe.where" || Of[probe](next).
+		Where != "/a" || Of[probe](next).Keep != time.Hour {
 		t.Errorf("a reload keeps %q: %+v", differ, Of[probe](next))
 	}
 	if differ := next.KeepFixed(&Config{}, false); strings.Contains(strings.Join(differ, " "), "probe") {

@@ -46,7 +46,8 @@ func (t *table) parseYAML(path string) ([]setting, error) {
 func (t *table) settingsIn(path string, data []byte) ([]setting, error) {
 	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n")) // as in parseText
 	if line := tangled(tokens); line > 0 {
-		return nil, fault.New(fault.Invalid, "%s line %d: values are nested more than %d deep, or a mapping has more than %d keys", filepath.Base(path), line, maxNesting, maxKeys)
+		return nil, fault.New(fault.Invalid, "%s line %d: values are nested more than %d deep, or a mapping has more than %d keys",
+			filepath.Base(path), line, maxNesting, maxKeys)
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {

@@ -60,7 +60,8 @@ func (g Given) HasAzure(use AzureUse) bool {
 	}
 	for _, name := range []string{azureEndpoint, azureKey, use.Deployment, use.Version} {
 		if v, ok := g.env[name]; ok && v != g.dotenv[name] {
-			g.d.Warn(name + " in the environment differs from .env, so " + use.Without + "; set " + use.Key + " to azure to use it, or to none")
+			g.d.Warn(name + " in the environment differs from .env, so " + use.Without + "; set " + use.Key +
+				" to azure to use it, or to none")
 			return false
 		}
 	}

@@ -21,7 +21,8 @@ type Guardrails struct {
 	Check      guardrail.Config `key:",inline"`
 	Unfiltered bool             // text for models is not filtered
 	Loading    bool             // keep images, tags and terminal escapes in text
-	MaxOutput  int              `key:"max_output_bytes,tenant" range:"1 1073741824" project:"lower"` // bytes of output per execution; 0 means the default of execution
+	// bytes of output per execution; 0 means the default of execution
+	MaxOutput int `key:"max_output_bytes,tenant" range:"1 1073741824" project:"lower"`
 }
 
 // WithDefaults fills the zero limits that the execution has a default for.
@@ -114,7 +115,8 @@ func private(d *draft, s setting) error {
 		return s.placed(err)
 	}
 	if s.text == "false" {
-		d.Warnings = append(d.Warnings, s.from+": "+s.key+" has no effect as false: values are replaced unless pii.mode is off, in so many words")
+		d.Warnings = append(d.Warnings, s.from+": "+s.key+" has no effect as false: values are replaced unless pii.mode is off, in so "+
+			"many words")
 	}
 	return nil
 }
@@ -123,11 +125,13 @@ func private(d *draft, s setting) error {
 func (d *draft) consistent() error {
 	for _, key := range []string{"guardrails.privacy_protection", "guardrails.pii_detection", "guardrails.tokenization"} {
 		if s, ok := d.given[key]; ok && s.text == "true" && d.PII.Mode == string(redact.Off) {
-			return fault.New(fault.Invalid, "%s: %s is true, and %s: pii.mode is off", s.from, key, d.given["pii.mode"].from).WithHint("remove one of them")
+			return fault.New(fault.Invalid, "%s: %s is true, and %s: pii.mode is off", s.from, key, d.given["pii.mode"].from).
+				WithHint("remove one of them")
 		}
 	}
 	if key, command := d.given["pii.key"], d.given["pii.key_command"]; key.text != "" && command.key != "" {
-		return fault.New(fault.Invalid, "%s: pii.key is set, and %s: pii.key_command", key.from, command.from).WithHint("remove one of them")
+		return fault.New(fault.Invalid, "%s: pii.key is set, and %s: pii.key_command", key.from, command.from).
+			WithHint("remove one of them")
 	}
 	if d.Guardrails.Off && len(d.Guardrails.Check.Hooks) > 0 {
 		d.Warnings = append(d.Warnings, d.given["guardrails.hooks"].from+": guardrails.hooks has no effect: guardrails.enabled is false")

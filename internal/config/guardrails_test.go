@@ -44,7 +44,8 @@ guardrails:
 		Patterns:  []string{`\bos\.system\b`},
 		Paths:     []string{"/etc", "*.pem"},
 		Hooks: []guardrail.HookConfig{
-			{On: guardrail.BeforeCall, Tool: "crm.*", Command: []string{filepath.Join(dir, "work", "check.sh"), "-v"}, Timeout: 2 * time.Second},
+			{On: guardrail.BeforeCall, Tool: "crm.*", Command: []string{filepath.Join(dir, "work", "check.sh"), "-v"},
+				Timeout: 2 * time.Second},
 			{On: guardrail.AfterCode, Command: []string{"scan"}},
 		},
 	}}
@@ -61,12 +62,15 @@ func TestSeedGuardrailsApply(t *testing.T) {
 		file, env string
 		want      config.Guardrails
 	}{
-		"nothing":       {"profile: lean\n", "", config.Guardrails{}},
-		"strict":        {"execution: {sandbox_type: process}\nguardrails: {enabled: true, strict_mode: true, security_checks: true}\n", "", config.Guardrails{Check: guardrail.Config{Strict: true}}},
-		"off":           {"profile: lean\n", "GUARDRAILS_ENABLED=False", config.Guardrails{Off: true}},
-		"env":           {"profile: lean\n", "GUARDRAILS_STRICT_MODE=1", config.Guardrails{Check: guardrail.Config{Strict: true}}},
-		"ours":          {"profile: lean\n", "SANDPIPER_GUARDRAILS_STRICT_MODE=true", config.Guardrails{Check: guardrail.Config{Strict: true}}},
-		"checks off":    {"guardrails: {security_checks: false, content_filtering: false}\n", "", config.Guardrails{Unfiltered: true, Check: guardrail.Config{SkipInput: true}}},
+		"nothing": {"profile: lean\n", "", config.Guardrails{}},
+		"strict": {"execution: {sandbox_type: process}\nguardrails: {enabled: true, strict_mode: true, security_checks: true}\n", "",
+			config.Guardrails{Check: guardrail.Config{Strict: true}}},
+		"off": {"profile: lean\n", "GUARDRAILS_ENABLED=False", config.Guardrails{Off: true}},
+		"env": {"profile: lean\n", "GUARDRAILS_STRICT_MODE=1", config.Guardrails{Check: guardrail.Config{Strict: true}}},
+		"ours": {"profile: lean\n", "SANDPIPER_GUARDRAILS_STRICT_MODE=true",
+			config.Guardrails{Check: guardrail.Config{Strict: true}}},
+		"checks off": {"guardrails: {security_checks: false, content_filtering: false}\n", "",
+			config.Guardrails{Unfiltered: true, Check: guardrail.Config{SkipInput: true}}},
 		"a usual rate":  {"guardrails: {rate_limiting: true}\n", "", config.Guardrails{Check: guardrail.Config{PerMinute: 60}}},
 		"no rate":       {"guardrails: {rate_limiting: false}\n", "", config.Guardrails{}},
 		"empty section": {"guardrails:\n", "", config.Guardrails{}},
@@ -90,16 +94,18 @@ func TestUnknownGuardrailKeyIsAnError(t *testing.T) {
 		t.Errorf("sandpiper.yaml: %v", err)
 	}
 	src, _ = sources(t, map[string]string{"work/config.yaml": text})
-	if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), `there is no key "guardrails.new_key"`) {
+	if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err),
+		`there is no key "guardrails.new_key"`) {
 		t.Errorf("config.yaml: %v", err)
 	}
 }
 
 func TestGuardrailKeysWithoutEffectWarn(t *testing.T) {
 	for text, want := range map[string]string{
-		"guardrails: {pii_detection: false}":                                    "guardrails.pii_detection has no effect as false",
-		"guardrails: {tokenization: false}":                                     "guardrails.tokenization has no effect as false",
-		"guardrails: {enabled: false, hooks: [{on: after_code, command: [x]}]}": "guardrails.hooks has no effect: guardrails.enabled is false",
+		"guardrails: {pii_detection: false}": "guardrails.pii_detection has no effect as false",
+		"guardrails: {tokenization: false}":  "guardrails.tokenization has no effect as false",
+		"guardrails: {enabled: false, hooks: [{on: after_code, command: [x]}]}": "guardrails.hooks has no effect: guardrails.enabled " +
+			"is false",
 	} {
 		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})
 		got, err := config.Load(src)
@@ -115,9 +121,11 @@ func TestGuardrailKeysWithoutEffectWarn(t *testing.T) {
 
 func TestInvalidGuardrailsAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
-		"guardrails: {allowed_networks: [10.0.0.0/8]}":                        "sandpiper.yaml line 1: guardrails.allowed_networks is not available",
-		"guardrails: {allowed_networks: all}":                                 "guardrails.allowed_networks is not available",
-		"guardrails: {blocked_patterns: [ok, '(']}":                           `sandpiper.yaml line 1: guardrails.blocked_patterns: entry 2, "(", is not a regular expression`,
+		"guardrails: {allowed_networks: [10.0.0.0/8]}": "sandpiper.yaml line 1: guardrails.allowed_networks is " +
+			"not available",
+		"guardrails: {allowed_networks: all}": "guardrails.allowed_networks is not available",
+		"guardrails: {blocked_patterns: [ok, '(']}": `sandpiper.yaml line 1: guardrails.blocked_patterns: ` +
+			`entry 2, "(", is not a regular expression`,
 		"guardrails: {blocked_patterns: x}":                                   "must be a list",
 		"guardrails: {blocked_paths: [/]}":                                    `entry 1, "/", names no path`,
 		"guardrails: {rate_limiting: sometimes}":                              "true, false or a number of executions per minute",
@@ -129,8 +137,9 @@ func TestInvalidGuardrailsAreRejected(t *testing.T) {
 		"guardrails: {hooks: [{on: before_code, command: [x], tool: a}]}":     "conflicts with on: before_code",
 		"guardrails: {hooks: [{when: before_code, command: [x]}]}":            `has no key "when"`,
 		"guardrails: {hooks: [{on: before_code, command: [x], timeout: 2m}]}": "use at most 1m0s",
-		"guardrails: {pii_detection: true}\npii: {mode: off}":                 "sandpiper.yaml line 1: guardrails.pii_detection is true, and sandpiper.yaml line 2: pii.mode is off",
-		"guardrails: {enabeld: true}":                                         `did you mean "guardrails.enabled"?`,
+		"guardrails: {pii_detection: true}\npii: {mode: off}": "sandpiper.yaml line 1: guardrails.pii_detection is true, " +
+			"and sandpiper.yaml line 2: pii.mode is off",
+		"guardrails: {enabeld: true}": `did you mean "guardrails.enabled"?`,
 	} {
 		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})
 		if got, err := config.Load(src); err == nil || !strings.Contains(fault.Message(err), want) {

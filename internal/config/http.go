@@ -17,8 +17,9 @@ const minToken = 16
 
 // httpKeys are the keys of the limits and logins of HTTP.
 var httpKeys = map[string]key{
-	"http.token":              {read: func(d *draft, s setting) error { return token(d, s, tenant.Local) }},
-	"http.tls.acme.hosts":     {read: func(d *draft, s setting) error { return acmeDomains(&d.HTTP.TLS.ACME.Domains, s) }, structured: true},
+	"http.token": {read: func(d *draft, s setting) error { return token(d, s, tenant.Local) }},
+	"http.tls.acme.hosts": {read: func(d *draft, s setting) error { return acmeDomains(&d.HTTP.TLS.ACME.Domains, s) },
+		structured: true},
 	"http.tls.acme.directory": {read: func(d *draft, s setting) error { return acmeDirectory(&d.HTTP.TLS.ACME.Directory, s) }},
 	"http.tls.client_field":   {read: func(d *draft, s setting) error { return clientField(&d.HTTP.TLS.ClientField, s) }},
 	"http.tls.client_pattern": {read: func(d *draft, s setting) error { return clientPattern(&d.HTTP.TLS.ClientPattern, s) }},
@@ -52,7 +53,8 @@ func (o *OIDC) complete(given givenKeys) error {
 	}
 	u, err := url.Parse(o.Resource)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" {
-		return fault.New(fault.Invalid, "%s: resource is %q; it must be the URL at which clients reach this server, such as https://mcp.example.com/mcp", at, o.Resource)
+		return fault.New(fault.Invalid, "%s: resource is %q; it must be the URL at which clients reach this server, such as "+
+			"https://mcp.example.com/mcp", at, o.Resource)
 	}
 	o.Audience = cmp.Or(o.Audience, o.Resource)
 	if _, err := access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience}); err != nil {
@@ -77,7 +79,8 @@ func token(d *draft, s setting, id tenant.ID) error {
 		return err
 	}
 	if len(secret) < minToken || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.New(fault.Invalid, "%s: %s has %d characters; a token has at least %d, printable and without spaces", s.from, s.key, len(secret), minToken).
+		return fault.New(fault.Invalid, "%s: %s has %d characters; a token has at least %d, printable and without spaces", s.from, s.key,
+			len(secret), minToken).
 			WithHint("openssl rand -hex 32 makes one")
 	}
 	for _, other := range d.HTTP.Tokens {

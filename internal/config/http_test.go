@@ -13,7 +13,8 @@ import (
 // A token comes from the environment, or from .env next to the file.
 func TestTokenFromDotenv(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"sandpiper.yaml": "http: {token: '${FIRST}', tokens: {a: '${SECOND}'}}", ".env": "FIRST=of-the-file-and-long\nSECOND=of-the-file-and-longer\n"} {
+	for name, text := range map[string]string{"sandpiper.yaml": "http: {token: '${FIRST}', tokens: {a: '${SECOND}'}}",
+		".env": "FIRST=of-the-file-and-long\nSECOND=of-the-file-and-longer\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,8 @@ func TestAudienceDefaultsToTheResource(t *testing.T) {
 			t.Errorf("%q: the audience is %+v, %v; want %q", more, c, err, want)
 		}
 	}
-	if _, err := loads(t, "http: {oidc: {issuer: 'https://id.example.com'}}"); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "resource is") {
+	if _, err := loads(t, "http: {oidc: {issuer: 'https://id.example.com'}}"); fault.KindOf(err) != fault.Invalid ||
+		!strings.Contains(fault.Message(err), "resource is") {
 		t.Error(err)
 	}
 }

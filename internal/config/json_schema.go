@@ -32,7 +32,8 @@ const (
 // type of a value is found by letting its parser read examples.
 func JSONSchema(features []Section) ([]byte, error) {
 	t := newTable(features)
-	root := &schemaNode{Schema: "https://json-schema.org/draft/2020-12/schema", Title: "sandpiper.yaml", Type: "object", Additional: false, Properties: map[string]*schemaNode{}}
+	root := &schemaNode{Schema: "https://json-schema.org/draft/2020-12/schema", Title: "sandpiper.yaml", Type: "object", Additional: false,
+		Properties: map[string]*schemaNode{}}
 	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		at := root
 		parts := strings.Split(key, ".")
@@ -86,7 +87,8 @@ func (t *table) valueSchema(key string) *schemaNode {
 	if accepts(anyWord) == nil { // a text: the message of its parser lists no values
 		return &schemaNode{Type: "string"}
 	}
-	if words := strings.FieldsFunc(strings.ReplaceAll(list, " or ", ", "), func(r rune) bool { return r == ',' || r == ' ' }); found && len(words) > 1 &&
+	if words := strings.FieldsFunc(strings.ReplaceAll(list, " or ", ", "),
+		func(r rune) bool { return r == ',' || r == ' ' }); found && len(words) > 1 &&
 		!slices.ContainsFunc(words, func(w string) bool { return accepts(w) != nil }) {
 		if slices.Equal(words, []string{"true", "false"}) {
 			return &schemaNode{Type: "boolean"}

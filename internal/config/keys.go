@@ -182,10 +182,12 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.consistent(); err != nil {
 		return nil, err
 	}
-	if err := d.given.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
+	if err := d.given.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().
+		MaxTimeout); err != nil {
 		return nil, err
 	}
-	if err := d.given.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", c.Limits.MemoryMB > c.Limits.WithDefaults().MaxMemoryMB); err != nil {
+	if err := d.given.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", c.Limits.MemoryMB > c.Limits.WithDefaults().
+		MaxMemoryMB); err != nil {
 		return nil, err
 	}
 	if err := d.given.enoughMemory(c.Limits); err != nil {

@@ -81,7 +81,8 @@ func readPackageLayers(d *draft, s setting) error {
 	for _, m := range section.Members(s.node) {
 		name := m.Key.GetToken().Value
 		if !isName(name) || name == DefaultPackageLayer || name == NoPackageLayer {
-			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a package layer: use at most 64 of a-z, 0-9, _ and -, and not default or none", lineOf(s, m.Key), name)
+			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a package layer: use at most 64 of a-z, 0-9, _ and -, and "+
+				"not default or none", lineOf(s, m.Key), name)
 		}
 		file, _, _ := strings.Cut(s.from, " line ")
 		f := flattener{name: file, dir: s.dir, structured: func(name string) bool { return layerKeys[name].structured }}
@@ -96,7 +97,8 @@ func readPackageLayers(d *draft, s setting) error {
 			return err
 		}
 		if layer.IsEmpty() {
-			return fault.New(fault.Invalid, "%s has none of the keys packages, requirements and wheels", place(lineOf(s, m.Key), s.key+"."+name)).
+			return fault.New(fault.Invalid, "%s has none of the keys packages, requirements and wheels",
+				place(lineOf(s, m.Key), s.key+"."+name)).
 				WithHint("the layer none, which is not configured, has no packages")
 		}
 		d.PackageLayers[name] = layer
@@ -130,7 +132,8 @@ func (d *draft) checkPackageLayer() error {
 	if s := d.given["sandbox.package_layer"]; s.from != "" {
 		allowed := append([]string{DefaultPackageLayer, NoPackageLayer}, slices.Sorted(maps.Keys(d.PackageLayers))...)
 		if err := oneOf(&d.PackageLayer, s, allowed...); err != nil {
-			return fault.New(fault.Invalid, "%s", fault.Message(err)).WithHint("layers are configured below sandbox.package_layers; see docs/packages.md")
+			return fault.New(fault.Invalid, "%s", fault.Message(err)).
+				WithHint("layers are configured below sandbox.package_layers; see docs/packages.md")
 		}
 	}
 	if d.PackageLayer == "" || d.PackageLayer == NoPackageLayer && d.Packages.IsEmpty() {

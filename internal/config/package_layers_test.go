@@ -52,7 +52,8 @@ func TestPackageLayersOfTenants(t *testing.T) {
 	if own.WheelDir != filepath.Join(work, "wheels") || own.Preload != nil || unused.RequirementsFile != filepath.Join(work, "wanted.txt") {
 		t.Errorf("own: %+v, unused: %+v", own, unused)
 	}
-	if first := c.Layer("default"); !cmp.Equal(first.Requirements, []string{"requests"}) || !cmp.Equal(first.Preload, []string{"requests"}) || first.LockFile != c.Packages.LockFile {
+	if first := c.Layer("default"); !cmp.Equal(first.Requirements, []string{"requests"}) || !cmp.Equal(first.Preload,
+		[]string{"requests"}) || first.LockFile != c.Packages.LockFile {
 		t.Errorf("default: %+v", first)
 	}
 	if !none.IsEmpty() || none.Preload != nil {
@@ -66,7 +67,8 @@ func TestOnePackageLayerWithoutConfiguration(t *testing.T) {
 	if diff := cmp.Diff([]string{"default"}, c.PackageLayersInUse()); diff != "" || c.PackageLayer != "default" {
 		t.Error(c.PackageLayer, diff)
 	}
-	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "sandbox: {preload: [decimal], package_layers: {science: {packages: [x]}}}\ntiers: {free: {sandbox: {package_layer: none}}}\n"})
+	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "sandbox: {preload: [decimal], package_layers: {science: {packages: " +
+		"[x]}}}\ntiers: {free: {sandbox: {package_layer: none}}}\n"})
 	c = load(t, src) // none and an empty default are one layer
 	if diff := cmp.Diff([]string{"default"}, c.PackageLayersInUse()); diff != "" || c.For(id(t, "a"), "free").PackageLayer != "default" {
 		t.Error(c.PackageLayer, diff)
@@ -76,18 +78,26 @@ func TestOnePackageLayerWithoutConfiguration(t *testing.T) {
 func TestPackageLayersAreChecked(t *testing.T) {
 	const science = "sandbox: {package_layers: {science: {packages: [pandas]}}}\n"
 	for text, want := range map[string]string{
-		"sandbox: {package_layer: science}":                                  `sandpiper.yaml line 1: sandbox.package_layer is "science"; it must be default or none`,
-		science + "tiers:\n  pro:\n    sandbox: {package_layer: scince}\n":   `sandpiper.yaml line 4: sandbox.package_layer is "scince"; it must be default, none or science`,
-		science + "tenants:\n  bob:\n    sandbox: {package_layer: gone}\n":   `sandpiper.yaml line 4: sandbox.package_layer is "gone"`,
-		"sandbox:\n  package_layers: [a]":                                    "sandpiper.yaml line 2: sandbox.package_layers must contain settings by name",
-		"sandbox:\n  package_layers: {Big: {packages: [x]}}":                 `sandpiper.yaml line 2: "Big" is not a valid name for a package layer`,
-		"sandbox:\n  package_layers: {none: {packages: [x]}}":                `sandpiper.yaml line 2: "none" is not a valid name for a package layer`,
-		"sandbox:\n  package_layers: {default: {packages: [x]}}":             `"default" is not a valid name for a package layer`,
-		"sandbox:\n  package_layers:\n    a: {}":                             "sandbox.package_layers.a (sandpiper.yaml line 3) has none of the keys packages, requirements and wheels",
-		"sandbox:\n  package_layers:\n    a: 5":                              "sandbox.package_layers.a (sandpiper.yaml line 3)",
-		"sandbox:\n  package_layers:\n    a: {preload: [x]}":                 "has none of the keys",
-		"sandbox:\n  package_layers:\n    a:\n      pakages: [x]":            `sandpiper.yaml line 4: there is no key "sandbox.package_layers.a.pakages"; did you mean "packages"?`,
-		"sandbox:\n  package_layers:\n    a: {packages: pandas}":             "sandpiper.yaml line 3: sandbox.package_layers.a.packages must be a list",
+		"sandbox: {package_layer: science}": `sandpiper.yaml line 1: sandbox.package_layer is ` +
+			`"science"; it must be default or none`,
+		science + "tiers:\n  pro:\n    sandbox: {package_layer: scince}\n": `sandpiper.yaml line 4: sandbox.package_layer is "scince"; ` +
+			`it must be default, none or science`,
+		science + "tenants:\n  bob:\n    sandbox: {package_layer: gone}\n": `sandpiper.yaml line 4: sandbox.package_layer is "gone"`,
+		"sandbox:\n  package_layers: [a]": "sandpiper.yaml line 2: sandbox.package_layers must " +
+			"contain settings by name",
+		"sandbox:\n  package_layers: {Big: {packages: [x]}}": `sandpiper.yaml line 2: "Big" is not a valid name for a ` +
+			`package layer`,
+		"sandbox:\n  package_layers: {none: {packages: [x]}}": `sandpiper.yaml line 2: "none" is not a valid name for a ` +
+			`package layer`,
+		"sandbox:\n  package_layers: {default: {packages: [x]}}": `"default" is not a valid name for a package layer`,
+		"sandbox:\n  package_layers:\n    a: {}": "sandbox.package_layers.a (sandpiper.yaml line 3) has none " +
+			"of the keys packages, requirements and wheels",
+		"sandbox:\n  package_layers:\n    a: 5":              "sandbox.package_layers.a (sandpiper.yaml line 3)",
+		"sandbox:\n  package_layers:\n    a: {preload: [x]}": "has none of the keys",
+		"sandbox:\n  package_layers:\n    a:\n      pakages: [x]": `sandpiper.yaml line 4: there is no key ` +
+			`"sandbox.package_layers.a.pakages"; did you mean "packages"?`,
+		"sandbox:\n  package_layers:\n    a: {packages: pandas}": "sandpiper.yaml line 3: sandbox.package_layers.a.packages " +
+			"must be a list",
 		"sandbox:\n  package_layers:\n    a: {packages: [x], preload: [1x]}": `sandbox.package_layers.a.preload contains "1x"`,
 		"tiers: {free: {sandbox: {package_layers: {a: {packages: [x]}}}}}":   "sandbox.package_layers applies to all tenants",
 	} {

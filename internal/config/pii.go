@@ -19,7 +19,8 @@ var piiKeys = map[string]key{
 	"pii.key_command": {
 		read: func(d *draft, s setting) error {
 			if err := list(&d.PII.KeyCommand, s.node); err != nil || len(d.PII.KeyCommand) == 0 || d.PII.KeyCommand[0] == "" {
-				return fault.New(fault.Invalid, "%s: %s must be a list of a program and its arguments, such as [op, read, \"op://Private/sandpiper/key\"]", s.from, s.key)
+				return fault.New(fault.Invalid, "%s: %s must be a list of a program and its arguments, such as [op, read, "+
+					"\"op://Private/sandpiper/key\"]", s.from, s.key)
 			}
 			findProgram(d, d.PII.KeyCommand, s)
 			return nil
@@ -31,19 +32,24 @@ var piiKeys = map[string]key{
 
 // PII configures the protection of personal data and secrets.
 type PII struct {
-	Mode       string                        `key:"mode,tenant" allow:"off egress strict" project:"tighten"`  // mode of package redact; never empty
-	Restore    string                        `key:"restore,tenant" allow:"allow auto deny" project:"tighten"` // whether restore_pii shows values: auto (over stdio only), allow or deny
-	Addresses  string                        `key:"addresses,tenant" allow:"public all" project:"tighten"`    // IP addresses to redact: public or all; "" means public
-	Key        string                        `key:"key,restart"`                                              // reference to the master key, for package vault; "" means its default
+	// mode of package redact; never empty
+	Mode string `key:"mode,tenant" allow:"off egress strict" project:"tighten"`
+	// whether restore_pii shows values: auto (over stdio only), allow or deny
+	Restore string `key:"restore,tenant" allow:"allow auto deny" project:"tighten"`
+	// IP addresses to redact: public or all; "" means public
+	Addresses  string                        `key:"addresses,tenant" allow:"public all" project:"tighten"`
+	Key        string                        `key:"key,restart"` // reference to the master key, for package vault; "" means its default
 	KeyCommand []string                      // program and arguments that print the master key, instead of Key; nil means none
 	Flows      []redact.Flow                 `key:"flows,tenant" project:"done"` // in the order of the file
 	Project    []redact.Flow                 // of a project, which can only deny; nil means none
 	Except     []redact.Exception            `key:"exceptions,tenant"` // values that are detected and not private
 	Scan       detect.Config                 `key:",inline"`           // additional types, keys and patterns
 	TTL        map[detect.Type]time.Duration // lifetime of values by type; "" is the default
-	Tokens     int                           `key:"tokens,tenant" range:"1 10000000" default:"500000" project:"lower"`          // per tenant; 0 means the default of vault
-	New        int                           `key:"tokens_per_hour,tenant" range:"1 10000000" default:"50000" project:"lower"`  // per hour; 0 means the default of vault
-	Asked      int                           `key:"queries_per_hour,tenant" range:"1 10000000" default:"10000" project:"lower"` // values tokenized on request, per hour; 0 means the default of vault
+	// per tenant; 0 means the default of vault
+	Tokens int `key:"tokens,tenant" range:"1 10000000" default:"500000" project:"lower"`
+	New    int `key:"tokens_per_hour,tenant" range:"1 10000000" default:"50000" project:"lower"` // per hour; 0 means the default of vault
+	// values tokenized on request, per hour; 0 means the default of vault
+	Asked int `key:"queries_per_hour,tenant" range:"1 10000000" default:"10000" project:"lower"`
 }
 
 // check applies defaults and checks keys that depend on each other.
@@ -68,7 +74,8 @@ func (p *PII) check() error {
 				WithHint("types are %s", strings.Join(known, ", "))
 		}
 	}
-	_, err = redact.New(redact.Config{Mode: redact.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project, Exceptions: p.Except})
+	_, err = redact.New(redact.Config{Mode: redact.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project,
+		Exceptions: p.Except})
 	return err
 }
 

@@ -99,7 +99,8 @@ var (
 func (f *ProjectFile) concerns(beside bool) bool {
 	switch f.Name() {
 	case "config.yaml":
-		return slices.ContainsFunc(sectionName.FindAllStringSubmatch(string(f.data), -1), func(m []string) bool { return isSeedSection(m[1]) })
+		return slices.ContainsFunc(sectionName.FindAllStringSubmatch(string(f.data), -1),
+			func(m []string) bool { return isSeedSection(m[1]) })
 	case ".env":
 		return beside || envName.Match(f.data)
 	}

@@ -58,9 +58,10 @@ func trusted(t *testing.T, files map[string]string, environ ...string) *config.C
 
 func TestProjectHasNoEffectUntilTrusted(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"sandpiper.yaml": {"work/sandpiper.yaml": "servers:\n  x: {command: touch, args: [owned]}\nguardrails: {hooks: [{on: before_code, command: [x]}]}\ndata_dir: here\npii: {mode: off}\npolicy: {default: allow}\n"},
-		"config.yaml":    {"work/config.yaml": "mcp_servers: [{name: x, command: touch}]\nguardrails: {enabled: false}\n"},
-		".env":           {"work/.env": "SANDPIPER_DATA_DIR=here\nSANDPIPER_PII_MODE=off\nSKILLS_DIR=.\nLOG_FILE=x.log\nOTEL_EXPORTER_OTLP_ENDPOINT=http://evil.example\n"},
+		"sandpiper.yaml": {"work/sandpiper.yaml": "servers:\n  x: {command: touch, args: [owned]}\nguardrails: {hooks: [{on: " +
+			"before_code, command: [x]}]}\ndata_dir: here\npii: {mode: off}\npolicy: {default: allow}\n"},
+		"config.yaml": {"work/config.yaml": "mcp_servers: [{name: x, command: touch}]\nguardrails: {enabled: false}\n"},
+		".env":        {"work/.env": "SANDPIPER_DATA_DIR=here\nSANDPIPER_PII_MODE=off\nSKILLS_DIR=.\nLOG_FILE=x.log\nOTEL_EXPORTER_OTLP_ENDPOINT=http://evil.example\n"},
 	} {
 		src := project(t, files)
 		plain := project(t, nil)
@@ -77,7 +78,8 @@ func TestProjectHasNoEffectUntilTrusted(t *testing.T) {
 }
 
 func TestTrustIsBoundToPathAndContent(t *testing.T) {
-	src := project(t, map[string]string{"work/sandpiper.yaml": "servers:\n  x: {command: one}\n", "copy/sandpiper.yaml": "servers:\n  x: {command: one}\n"})
+	src := project(t, map[string]string{"work/sandpiper.yaml": "servers:\n  x: {command: one}\n",
+		"copy/sandpiper.yaml": "servers:\n  x: {command: one}\n"})
 	trust(t, src)
 	if c := load(t, src); len(c.Servers) != 1 || len(c.Untrusted) != 0 {
 		t.Fatalf("%v, untrusted %v", c.Servers, c.Untrusted)
@@ -142,7 +144,8 @@ func TestTrustWritableByOthersIsIgnored(t *testing.T) {
 		}
 	}
 	project := filepath.Join(src.Dir, ".env") // cannot say where trust is kept
-	if err := os.WriteFile(project, []byte("XDG_CONFIG_HOME="+src.Dir+"\nHOME="+src.Dir+"\nSANDPIPER_CONFIG=sandpiper.yaml\n"), 0o600); err != nil {
+	if err := os.WriteFile(project, []byte("XDG_CONFIG_HOME="+src.Dir+"\nHOME="+src.Dir+"\nSANDPIPER_CONFIG=sandpiper.yaml\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if c := load(t, src); len(c.Servers) != 1 || !slices.Equal(c.Untrusted, []string{".env"}) {
@@ -179,7 +182,8 @@ func TestProjectCannotRedactLess(t *testing.T) {
 	}{
 		{"", "{names: never, addresses: public}", "evidence", "public", false},
 		{"", "{names: always, addresses: all, prose_names: true}", "always", "all", true},
-		{"pii: {names: always, addresses: all, prose_names: true}\n", "{names: evidence, addresses: public, prose_names: false}", "always", "all", true},
+		{"pii: {names: always, addresses: all, prose_names: true}\n", "{names: evidence, addresses: public, prose_names: false}", "always",
+			"all", true},
 		{"pii: {names: never}\n", "{names: evidence}", "evidence", "public", false},
 	} {
 		got := trusted(t, map[string]string{ownFile: c.own, "work/sandpiper.yaml": "pii: " + c.project + "\n"})
@@ -221,33 +225,42 @@ servers:
 `,
 		"work/.env": "SANDPIPER_PII_MODE=off\nSANDPIPER_PII_KEY=file:x\nSANDPIPER_CACHE_DIR=x\nAGENTIC_SYSTEM_PATH=/\nSKILLS_DIR=../home\nOTEL_EXPORTER_OTLP_ENDPOINT=http://evil.example\n",
 	})
-	if l := c.Limits; l.Timeout != 10*time.Second || l.MaxTimeout != time.Minute || l.MemoryMB != 200 || l.MaxMemoryMB != 400 || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != 3 {
+	if l := c.Limits; l.Timeout != 10*time.Second || l.MaxTimeout != time.Minute || l.MemoryMB != 200 || l.MaxMemoryMB != 400 ||
+		c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != 3 {
 		t.Errorf("limits %+v, %+v", l, c.Admit)
 	}
-	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Live != 3 || c.Approvals.Timeout != time.Hour || c.Approvals.Via != "operator" {
+	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Live != 3 || c.Approvals.Timeout != time.Hour ||
+		c.Approvals.Via != "operator" {
 		t.Errorf("sessions %+v, approvals %+v", s, c.Approvals)
 	}
 	day := 24 * time.Hour
 	if p := c.PII; p.Mode != "strict" || p.Restore != "deny" || p.Tokens != 10 || len(p.Scan.Patterns) != 0 ||
-		!cmp.Equal(p.TTL, map[detect.Type]time.Duration{"": 7 * day, "EMAIL": day}) || !cmp.Equal(p.Scan.Keys, map[string]detect.Type{"staff": "STAFF"}) || len(p.Flows) != 0 ||
+		!cmp.Equal(p.TTL, map[detect.Type]time.Duration{"": 7 * day, "EMAIL": day}) || !cmp.Equal(p.Scan.Keys,
+		map[string]detect.Type{"staff": "STAFF"}) || len(p.Flows) != 0 ||
 		p.Key != "" || !slices.Equal(p.KeyCommand, []string{"mine"}) {
 		t.Errorf("privacy %+v", p)
 	}
 	if c.Policy.Default != policy.Block || len(c.Policy.Rules) != 1 || c.Policy.Project == nil {
 		t.Errorf("policy %+v", c.Policy)
 	}
-	if g := c.Guardrails; g.Off || !g.Check.Strict || g.Check.SkipInput || g.Unfiltered || g.Loading || g.MaxOutput != 1000 || g.Check.PerMinute != 5 || !slices.Equal(g.Check.Paths, []string{"/etc"}) {
+	if g := c.Guardrails; g.Off || !g.Check.Strict || g.Check.SkipInput || g.Unfiltered || g.Loading || g.MaxOutput != 1000 ||
+		g.Check.PerMinute != 5 || !slices.Equal(g.Check.Paths, []string{"/etc"}) {
 		t.Errorf("guardrails %+v", g)
 	}
-	if c.Profile != "standard" || strings.Contains(c.DataDir, "here") || c.HTTP.Tokens != nil || c.Audit != (audit.Retention{Age: 365 * day, Bytes: 4000 << 20}) || c.Telemetry.Traces.Endpoint != "" ||
-		!c.Search.Learn || c.Log.File != "" || c.Preload != nil || c.Packages.Requirements != nil || c.SkillsDir != "" || c.Catalogs != nil {
+	if c.Profile != "standard" || strings.Contains(c.DataDir, "here") || c.HTTP.Tokens != nil ||
+		c.Audit != (audit.Retention{Age: 365 * day, Bytes: 4000 << 20}) || c.Telemetry.Traces.Endpoint != "" ||
+		!c.Search.Learn || c.Log.File != "" || c.Preload != nil || c.Packages.Requirements != nil || c.SkillsDir != "" ||
+		c.Catalogs != nil {
 		t.Errorf("a setting that a project has no say in: %+v", c)
 	}
-	if len(c.Servers) != 2 || c.Servers[0].Command != "mine" || c.Servers[1].Name != "fine" || c.Servers[1].Trusted || !c.Servers[1].Project {
+	if len(c.Servers) != 2 || c.Servers[0].Command != "mine" || c.Servers[1].Name != "fine" || c.Servers[1].Trusted ||
+		!c.Servers[1].Project {
 		t.Errorf("servers %+v", c.Servers)
 	}
-	for _, want := range []string{"profile has no effect in a project", "sandbox.max_timeout has no effect in a project: your own configuration is stricter", "server git-hub of the project has no effect",
-		"server fine: trusted has no effect", "pii.keys.ssn of the project has no effect", "pii.key_command has no effect in a project", ".env line 1: pii.mode has no effect", "log.file has no effect", "SKILLS_DIR has no effect", "AGENTIC_SYSTEM_PATH has no effect"} {
+	for _, want := range []string{"profile has no effect in a project",
+		"sandbox.max_timeout has no effect in a project: your own configuration is stricter", "server git-hub of the project has no effect",
+		"server fine: trusted has no effect", "pii.keys.ssn of the project has no effect", "pii.key_command has no effect in a project",
+		".env line 1: pii.mode has no effect", "log.file has no effect", "SKILLS_DIR has no effect", "AGENTIC_SYSTEM_PATH has no effect"} {
 		if !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, want) }) {
 			t.Errorf("nothing is said of %q in\n%s", want, strings.Join(c.Warnings, "\n"))
 		}
@@ -266,11 +279,13 @@ guardrails: {enabled: true, strict_mode: true, blocked_paths: [.ssh], hooks: [{o
 log: {file: logs/x.log}
 `,
 	})
-	if l := c.Limits; l.Timeout != 5*time.Second || l.MaxTimeout != 20*time.Second || l.MemoryMB != 128 || l.MaxMemoryMB != 128 || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != -1 || c.Sessions.Idle != time.Minute {
+	if l := c.Limits; l.Timeout != 5*time.Second || l.MaxTimeout != 20*time.Second || l.MemoryMB != 128 || l.MaxMemoryMB != 128 ||
+		c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != -1 || c.Sessions.Idle != time.Minute {
 		t.Errorf("limits %+v, %+v", l, c.Admit)
 	}
 	all := redact.Flow{Decision: redact.Allow}
-	if d := cmp.Diff([]redact.Flow{{Types: []detect.Type{"SSN", "BADGE"}, Decision: redact.Deny}, all}, c.PII.Flows); d != "" || c.PII.Mode != "strict" || c.PII.Restore != "deny" {
+	if d := cmp.Diff([]redact.Flow{{Types: []detect.Type{"SSN", "BADGE"}, Decision: redact.Deny}, all}, c.PII.Flows); d != "" ||
+		c.PII.Mode != "strict" || c.PII.Restore != "deny" {
 		t.Errorf("privacy %+v: %s", c.PII, d)
 	}
 	if d := cmp.Diff([]redact.Flow{{Types: []detect.Type{"EMAIL"}, To: "crm.*", Decision: redact.Allow}}, c.PII.Project); d != "" {
@@ -318,7 +333,8 @@ mcp_servers: []
 `,
 		"work/servers/calculator/add.py": "", "work/skills/a.py": "",
 	})
-	if c.Limits.MaxTimeout != 200*time.Second || c.Limits.MaxMemoryMB != 512 || filepath.Base(c.ServersDir) != "servers" || filepath.Base(c.SkillsDir) != "skills" ||
+	if c.Limits.MaxTimeout != 200*time.Second || c.Limits.MaxMemoryMB != 512 || filepath.Base(c.ServersDir) != "servers" ||
+		filepath.Base(c.SkillsDir) != "skills" ||
 		filepath.Base(c.Log.File) != "code-execution-mcp.log" {
 		t.Errorf("%+v", c)
 	}
@@ -334,22 +350,27 @@ mcp_servers: []
 			said = append(said, w)
 		}
 	}
-	want := []string{"MSB_SERVER_URL (.env line 1), MSB_API_KEY (.env line 2): no effect, since Sandpiper starts sandboxes itself and needs no server (sandbox.backend: microvm runs each in a virtual machine)"}
+	want := []string{"MSB_SERVER_URL (.env line 1), MSB_API_KEY (.env line 2): no effect, since Sandpiper starts sandboxes itself and " +
+		"needs no server (sandbox.backend: microvm runs each in a virtual machine)"}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestUnknownSectionDoesNotHideSeedFile(t *testing.T) {
-	src := project(t, map[string]string{"work/config.yaml": "guardrails: {strict_mode: true, max_memry_mb: 100}\nplugins: [a]\nguardrials: {enabled: true}\nexecution: {skils_dir: x}\nanything: 1\nexecuton: {x: 1}\nmcp_server: {a: {command: x}}\nfoobar: {x: 1}\n"})
+	src := project(t, map[string]string{"work/config.yaml": "guardrails: {strict_mode: true, max_memry_mb: 100}\nplugins: " +
+		"[a]\nguardrials: {enabled: true}\nexecution: {skils_dir: x}\nanything: 1\nexecuton: {x: 1}\nmcp_server: {a: {command: " +
+		"x}}\nfoobar: {x: 1}\n"})
 	trust(t, src)
 	_, err := config.Load(src)
 	if fault.KindOf(err) != fault.Invalid {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`line 1: there is no key "guardrails.max_memry_mb"; did you mean "guardrails.max_memory_mb"?`, `line 3: there is no key "guardrials.enabled"; did you mean "guardrails.enabled"?`,
+	for _, want := range []string{`line 1: there is no key "guardrails.max_memry_mb"; did you mean "guardrails.max_memory_mb"?`,
+		`line 3: there is no key "guardrials.enabled"; did you mean "guardrails.enabled"?`,
 		`line 4: there is no key "execution.skils_dir"; did you mean "execution.skills_dir"?`, `line 5: there is no key "anything". `,
-		`line 6: there is no key "executon.x"; did you mean "execution"?`, `line 7: there is no key "mcp_server.a.command"; did you mean "mcp_servers"?`} {
+		`line 6: there is no key "executon.x"; did you mean "execution"?`,
+		`line 7: there is no key "mcp_server.a.command"; did you mean "mcp_servers"?`} {
 		if !strings.Contains(fault.Message(err), want) {
 			t.Errorf("%s\nlacks %s", fault.Message(err), want)
 		}
@@ -364,14 +385,16 @@ func TestUnknownSectionDoesNotHideSeedFile(t *testing.T) {
 }
 
 func TestOtherProgramsFilesAreNotListed(t *testing.T) {
-	c := load(t, project(t, map[string]string{"work/config.yaml": "site: blog\nplugins: [x]\nlogging: {level: 1}\n", "work/.env": "LOG_LEVEL=debug\nDATABASE_URL=x\n"}))
+	c := load(t, project(t, map[string]string{"work/config.yaml": "site: blog\nplugins: [x]\nlogging: {level: 1}\n",
+		"work/.env": "LOG_LEVEL=debug\nDATABASE_URL=x\n"}))
 	if len(c.Untrusted) > 0 || len(c.Warnings) > 0 {
 		t.Errorf("untrusted %v, warnings %v", c.Untrusted, c.Warnings)
 	}
 }
 
 func TestProjectPathsResolveLinks(t *testing.T) {
-	src := project(t, map[string]string{"work/.env": "LOG_FILE=logs/x.log\nSKILLS_DIR=skills\nSERVERS_DIR=sub/../servers\n", "home/private/a.py": "", "work/servers/a/b.py": ""})
+	src := project(t, map[string]string{"work/.env": "LOG_FILE=logs/x.log\nSKILLS_DIR=skills\nSERVERS_DIR=sub/../servers\n",
+		"home/private/a.py": "", "work/servers/a/b.py": ""})
 	private := filepath.Join(filepath.Dir(src.Dir), "home/private")
 	for _, name := range []string{"logs", "skills"} {
 		if err := os.Symlink(private, filepath.Join(src.Dir, name)); err != nil {

@@ -30,7 +30,8 @@ subsets: {few: [crm]}
 policy: {default: block}
 quotas: {calls_per_day: 5}
 `, nil, []string{"http.tokens.acme", "http.tokens.other", "policy.default", "profile", "quotas.calls_per_day", "sandbox.timeout", "subsets.few", "subsets.sales", "tenants.acme", "tenants.other", "tiers.free", "tiers.pro"}},
-		{"fixed keys", started + "data_dir: /elsewhere\nlog: {level: debug}\nhttp.drain: 3s\ntelemetry: {traces: {endpoint: console}}\npii: {key: keyring, mode: strict}\nrecent_code: none\n",
+		{"fixed keys", started + "data_dir: /elsewhere\nlog: {level: debug}\nhttp.drain: 3s\ntelemetry: {traces: {endpoint: " +
+			"console}}\npii: {key: keyring, mode: strict}\nrecent_code: none\n",
 			[]string{"data_dir", "http.drain", "log", "pii.key", "recent_code", "telemetry"}, []string{"pii.mode"}},
 		{"a command for the master key", started + "pii: {key_command: [op, read, x]}\n", []string{"pii.key_command"}, nil},
 	} {
@@ -74,7 +75,8 @@ func TestFacesAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := loads(t, "profile: own\nhttp: {token: 0123456789abcdef, api_keys: true}\ntiers: {free: {servers: [a]}, full: {profile: full}}\n", own)
+	next, err := loads(t, "profile: own\nhttp: {token: 0123456789abcdef, api_keys: true}\ntiers: {free: {servers: [a]}, full: {profile: "+
+		"full}}\n", own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func TestFacesAreKept(t *testing.T) {
 	if differ := next.KeepFixed(running, false); !slices.Equal(differ, []string{"http.api_keys", "http.token", "profile"}) {
 		t.Errorf("%q", differ)
 	}
-	if next.Profile != "standard" || next.HTTP.Authenticated() || next.Tenants.find("free").config.Profile != "standard" || next.Tenants.find("full").config.Profile != "full" {
+	if next.Profile != "standard" || next.HTTP.Authenticated() || next.Tenants.find("free").
+		config.Profile != "standard" || next.Tenants.find("full").config.Profile != "full" {
 		t.Errorf("%+v", next)
 	}
 }

@@ -18,7 +18,8 @@ var (
 )
 
 var sandboxFeatures = []config.Section{
-	{Sandbox: config.Sandbox{Sandbox: microvm, Former: "microsandbox", About: "runs each in a virtual machine", Weak: func(c *config.Config) bool { return c.Epoll }}},
+	{Sandbox: config.Sandbox{Sandbox: microvm, Former: "microsandbox", About: "runs each in a virtual machine",
+		Weak: func(c *config.Config) bool { return c.Epoll }}},
 	{Sandbox: config.Sandbox{Sandbox: gvisor}},
 }
 
@@ -39,7 +40,8 @@ func TestSandboxOfTenant(t *testing.T) {
 		uid, tier string
 		want      policy.Sandbox
 	}{
-		{"a", "hard", gvisor}, {"a", "soft", policy.Process}, {"a", "", policy.Process}, {"bob", "", policy.Process}, {"eve", "", policy.Process}, {"eve", "hard", gvisor},
+		{"a", "hard", gvisor}, {"a", "soft", policy.Process}, {"a", "", policy.Process}, {"bob", "", policy.Process}, {"eve", "",
+			policy.Process}, {"eve", "hard", gvisor},
 	} {
 		if got := c.For(id(t, one.uid), one.tier).Sandbox(); got != one.want {
 			t.Errorf("%s of tier %q has %s, want %s", one.uid, one.tier, got, one.want)
@@ -71,8 +73,10 @@ policy:
 	if d := cmp.Diff(want, c.EnvironmentsInUse()); d != "" {
 		t.Error(d)
 	}
-	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "policy: {rules: [{server: x, decision: ask}, {server: bank, sandbox: gvisor}, {name: secret, server: vault, sandbox: microvm}]}"})
-	if d := cmp.Diff(map[policy.Sandbox]string{policy.Process: "sandbox.backend", gvisor: "rule 2 of the policy", microvm: "rule 3 (secret) of the policy"}, load(t, src).SandboxesInUse()); d != "" {
+	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "policy: {rules: [{server: x, decision: ask}, {server: bank, sandbox: " +
+		"gvisor}, {name: secret, server: vault, sandbox: microvm}]}"})
+	if d := cmp.Diff(map[policy.Sandbox]string{policy.Process: "sandbox.backend", gvisor: "rule 2 of the policy",
+		microvm: "rule 3 (secret) of the policy"}, load(t, src).SandboxesInUse()); d != "" {
 		t.Error(d)
 	}
 }
@@ -97,20 +101,23 @@ func TestProjectCanOnlyStrengthenSandbox(t *testing.T) {
 			"work/sandpiper.yaml": "sandbox: {backend: " + tc.project + "}\n",
 		})
 		got, tenant := c.Sandbox().Name, c.For(id(t, "a"), "hard").Sandbox().Name
-		warns := strings.Contains(strings.Join(c.Warnings, "\n"), "sandbox.backend has no effect in a project: your own configuration is stricter")
+		warns := strings.Contains(strings.Join(c.Warnings, "\n"),
+			"sandbox.backend has no effect in a project: your own configuration is stricter")
 		if got != tc.want || tenant != tc.tenant || warns != tc.warns {
 			t.Errorf("%s and %s of a project: %s, %s of a tenant, %q", tc.own, tc.project, got, tenant, c.Warnings)
 		}
 	}
 	c := trusted(t, map[string]string{ownFile: "", "work/sandpiper.yaml": "policy: {rules: [{server: bank, sandbox: gvisor}]}\n"})
-	if d := cmp.Diff(map[policy.Sandbox]string{policy.Process: "sandbox.backend", gvisor: "project rule 1 of the policy"}, c.SandboxesInUse()); d != "" {
+	if d := cmp.Diff(map[policy.Sandbox]string{policy.Process: "sandbox.backend", gvisor: "project rule 1 of the policy"},
+		c.SandboxesInUse()); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestSandboxesAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
-		"tiers:\n  hard: {sandbox: {backend: docker}}":         `sandpiper.yaml line 2: sandbox.backend is "docker"; it must be auto, process, gvisor or microvm`,
+		"tiers:\n  hard: {sandbox: {backend: docker}}": `sandpiper.yaml line 2: sandbox.backend is "docker"; it must be auto, ` +
+			`process, gvisor or microvm`,
 		"policy:\n  rules:\n    - {server: bank, sandbox: ''}": "entry 1 of policy.rules sandbox",
 	} {
 		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": text})

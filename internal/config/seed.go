@@ -84,7 +84,8 @@ func (l *loader) unusedWorkspace(s setting) {
 		return
 	}
 	l.unused = append(l.unused, path)
-	l.warn(s.from + ": " + s.key + " has no effect: code has a workspace of its own; sandpiper files put " + path + " --as . copies what is there, once")
+	l.warn(s.from + ": " + s.key + " has no effect: code has a workspace of its own; sandpiper files put " + path +
+		" --as . copies what is there, once")
 }
 
 // registry adds the tool catalog and skills in AGENTIC_SYSTEM_PATH, if they exist. The
@@ -129,7 +130,8 @@ func (l *loader) ours(rest, text, from, dir string) {
 		}
 	}
 	key := nearestOf(strings.ToLower(rest), l.table.keys)
-	l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no variable SANDPIPER_%s; did you mean SANDPIPER_%s?", from, rest, variableOf(key)))
+	l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no variable SANDPIPER_%s; did you mean SANDPIPER_%s?", from, rest,
+		variableOf(key)))
 }
 
 func variableOf(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
@@ -251,7 +253,8 @@ func (l *loader) seed(settings []setting) {
 		case l.table.known(s.key):
 			l.add(s)
 		default:
-			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, joined(known(l.table.keys), seedKeys))))
+			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key,
+				suggestion(s.key, joined(known(l.table.keys), seedKeys))))
 		}
 	}
 }

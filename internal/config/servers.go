@@ -168,7 +168,8 @@ func named(s setting) (all []entry, err error) {
 			return nil, fault.New(fault.Invalid, "%s: an entry of %s has no name", s.from, s.key)
 		}
 		if i := slices.IndexFunc(all, func(o entry) bool { return o.name == e.name }); i >= 0 {
-			return nil, fault.New(fault.Invalid, "%s: the server %s is in line %d already; give one of them another name", s.from, e.name, all[i].line)
+			return nil, fault.New(fault.Invalid, "%s: the server %s is in line %d already; give one of them another name", s.from, e.name,
+				all[i].line)
 		}
 		all = append(all, e)
 	}
@@ -178,7 +179,8 @@ func named(s setting) (all []entry, err error) {
 // fill reads one entry, and reports whether it is disabled.
 func (s *Server) fill(n ast.Node, at, dir string, t *table) (off bool, err error) {
 	if s.Name == "" || len(s.Name) > 100 || strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return false, fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, s.Name).WithHint("use 1 to 100 bytes without control characters")
+		return false, fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, s.Name).
+			WithHint("use 1 to 100 bytes without control characters")
 	}
 	entries := section.Members(n)
 	if len(entries) == 0 {
@@ -190,7 +192,8 @@ func (s *Server) fill(n ast.Node, at, dir string, t *table) (off bool, err error
 		parse, ok := keys[key]
 		switch {
 		case !ok:
-			return false, fault.New(fault.Invalid, "%s: server %s: there is no key %q; did you mean %q?", at, s.Name, key, nearestOf(key, keys))
+			return false, fault.New(fault.Invalid, "%s: server %s: there is no key %q; did you mean %q?", at, s.Name, key,
+				nearestOf(key, keys))
 		case key == "disabled":
 			if err := truth(&off, e.Value); err != nil {
 				return false, fault.New(fault.Invalid, "%s: server %s: disabled %s", at, s.Name, err)

@@ -11,15 +11,18 @@ import (
 
 func TestShownSettingsHaveSourcesAndNoSecrets(t *testing.T) {
 	cfg, err := config.Load(config.Sources{
-		Dir: "/work", Text: "profile: lean\nsandbox:\n  timeout: 5\n  packages: [pandas, numpy]\nhttp:\n  token: s3cr3t-of-the-operator\npii:\n  tokens: 500\nservers:\n  crm: {command: crm, env: {KEY: abc}}\n",
+		Dir: "/work", Text: "profile: lean\nsandbox:\n  timeout: 5\n  packages: [pandas, numpy]\nhttp:\n  token: " +
+			"s3cr3t-of-the-operator\npii:\n  tokens: 500\nservers:\n  crm: {command: crm, env: {KEY: abc}}\n",
 		Environ: []string{"HOME=/nowhere", "SANDPIPER_PROFILE=full"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []config.Setting{
-		{Key: "http.token", Value: "(hidden)", From: "configuration line 6"}, {Key: "pii.tokens", Value: "500", From: "configuration line 8"},
-		{Key: "profile", Value: "full", From: "SANDPIPER_PROFILE"}, {Key: "sandbox.packages", Value: "pandas, numpy", From: "configuration line 4"},
+		{Key: "http.token", Value: "(hidden)", From: "configuration line 6"}, {Key: "pii.tokens", Value: "500",
+			From: "configuration line 8"},
+		{Key: "profile", Value: "full", From: "SANDPIPER_PROFILE"}, {Key: "sandbox.packages", Value: "pandas, numpy",
+			From: "configuration line 4"},
 		{Key: "sandbox.timeout", Value: "5", From: "configuration line 3"}, {Key: "servers", Value: "crm", From: "configuration line 9"},
 	}
 	if d := cmp.Diff(want, cfg.Given); d != "" {
@@ -46,7 +49,8 @@ func TestJSONSchemaDescribesKeys(t *testing.T) {
 	if d := cmp.Diff([]string{"lean", "standard", "full", "own"}, root.Properties["profile"].Enum); d != "" {
 		t.Error(d)
 	}
-	if sandbox["epoll"].Type != "boolean" || cmp.Diff([]any{"integer", "string"}, sandbox["memory_mb"].Type) != "" || cmp.Diff([]any{"string", "number"}, sandbox["timeout"].Type) != "" {
+	if sandbox["epoll"].Type != "boolean" || cmp.Diff([]any{"integer", "string"}, sandbox["memory_mb"].Type) != "" ||
+		cmp.Diff([]any{"string", "number"}, sandbox["timeout"].Type) != "" {
 		t.Errorf("%+v", sandbox)
 	}
 	if root.Additional != false || root.Properties["servers"].Additional.(map[string]any)["properties"].(map[string]any)["command"] == nil || root.Properties["data_dir"].Type != "string" {

@@ -159,7 +159,8 @@ func addServers(c *Config, more []Server) {
 			continue
 		}
 		if s.API != nil && s.API.Directs {
-			c.Warn("server " + s.Name + " of the project has no effect: its document, which is not part of the trusted files, determines where credentials are sent; set url, and token_url for client_credentials")
+			c.Warn("server " + s.Name + " of the project has no effect: its document, which is not part of the trusted files, determines " +
+				"where credentials are sent; set url, and token_url for client_credentials")
 			continue
 		}
 		if s.Trusted {

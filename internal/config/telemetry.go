@@ -66,7 +66,8 @@ func scrapeToken(d *draft, s setting) error {
 		return err
 	}
 	if len(secret) < minToken || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fault.New(fault.Invalid, "%s: %s has %d characters; a token has at least %d, printable and without spaces", s.from, s.key, len(secret), minToken).
+		return fault.New(fault.Invalid, "%s: %s has %d characters; a token has at least %d, printable and without spaces", s.from, s.key,
+			len(secret), minToken).
 			WithHint("openssl rand -hex 32 makes one")
 	}
 	d.Telemetry.Metrics.Token = secret

@@ -27,10 +27,13 @@ func TestTelemetryIsParsed(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "all keys", yaml: text, env: []string{"AUTH=Bearer x", "SCRAPE=0123456789abcdef", collector}, want: telemetry.Config{
-			Traces:  telemetry.Traces{Endpoint: "http://127.0.0.1:4318", Headers: map[string]string{"Authorization": "Bearer x"}, Propagate: true},
-			Metrics: telemetry.Metrics{Endpoint: "https://collector/x", Headers: map[string]string{"X-Key": "k"}, Prometheus: "127.0.0.1:9464", Token: "0123456789abcdef"},
+			Traces: telemetry.Traces{Endpoint: "http://127.0.0.1:4318", Headers: map[string]string{"Authorization": "Bearer x"},
+				Propagate: true},
+			Metrics: telemetry.Metrics{Endpoint: "https://collector/x", Headers: map[string]string{"X-Key": "k"},
+				Prometheus: "127.0.0.1:9464", Token: "0123456789abcdef"},
 		}},
-		{name: "an address", yaml: "telemetry: {metrics: {prometheus: '127.0.0.1:0'}}", want: telemetry.Config{Metrics: telemetry.Metrics{Prometheus: "127.0.0.1:0"}}},
+		{name: "an address", yaml: "telemetry: {metrics: {prometheus: '127.0.0.1:0'}}",
+			want: telemetry.Config{Metrics: telemetry.Metrics{Prometheus: "127.0.0.1:0"}}},
 		{name: "variables", env: []string{collector}, want: both},
 		{name: "one signal", env: []string{collector, "OTEL_METRICS_EXPORTER=none"}, want: traces("http://c:4318/v1/traces")},
 		{name: "its own variable", env: []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://t:1/here"}, want: traces("http://t:1/here")},

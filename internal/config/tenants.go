@@ -221,7 +221,8 @@ func (g givenKeys) checkLimits(l execution.Limits) error {
 	if err := g.atMost("sandbox.timeout", "sandbox.max_timeout", g["sandbox.timeout"].from != "" && l.Timeout > l.MaxTimeout); err != nil {
 		return err
 	}
-	if err := g.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", g["sandbox.memory_mb"].from != "" && l.MemoryMB > l.MaxMemoryMB); err != nil {
+	if err := g.atMost("sandbox.memory_mb", "sandbox.max_memory_mb",
+		g["sandbox.memory_mb"].from != "" && l.MemoryMB > l.MaxMemoryMB); err != nil {
 		return err
 	}
 	return g.enoughMemory(l)

@@ -35,7 +35,8 @@ func (t *Tenants) readTiers(s setting) error {
 		one := &tier{name: m.Key.GetToken().Value}
 		at := place(lineOf(s, m.Key), "tiers."+one.name)
 		if !isName(one.name) {
-			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a tier: use at most 64 of a-z, 0-9, _ and -", lineOf(s, m.Key), one.name)
+			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a tier: use at most 64 of a-z, 0-9, _ and -",
+				lineOf(s, m.Key), one.name)
 		}
 		rest, err := one.read(tableOf(&t.raw), s, m.Value, at)
 		if err != nil {
@@ -157,7 +158,8 @@ func (b *block) readCredentials(n ast.Node) error {
 		}
 		for variable, value := range values {
 			if !strings.HasPrefix(value, "${") || !strings.HasSuffix(value, "}") {
-				return fmt.Errorf("of server %s: %s must be a reference: ${NAME}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}", name, variable)
+				return fmt.Errorf("of server %s: %s must be a reference: ${NAME}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}", name,
+					variable)
 			}
 		}
 		b.credentials[name] = values
@@ -182,7 +184,8 @@ func (b *block) checkKeys(t *table) error {
 		case t.known(s.key):
 			return fault.New(fault.Invalid, "%s: %s applies to all tenants; set it outside of tiers and tenants", s.from, s.key)
 		default:
-			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key, suggestion(s.key, t.ofTenants()))
+			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key,
+				suggestion(s.key, t.ofTenants()))
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ func TestSettingsOfTenants(t *testing.T) {
 	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": tiers})
 	c := load(t, src)
 	free, bob, other := c.For(id(t, "eve"), ""), c.For(id(t, "bob"), ""), c.For(id(t, "other"), "")
-	if free.Limits.MaxTimeout != 5*time.Second || free.Limits.Timeout != 5*time.Second || free.Limits.MemoryMB != 400 || free.Profile != "lean" || free.Workspace.Quota.Bytes != 10<<20 {
+	if free.Limits.MaxTimeout != 5*time.Second || free.Limits.Timeout != 5*time.Second || free.Limits.MemoryMB != 400 ||
+		free.Profile != "lean" || free.Workspace.Quota.Bytes != 10<<20 {
 		t.Errorf("%+v %s %+v", free.Limits, free.Profile, free.Workspace)
 	}
 	if bob.Limits.Timeout != 40*time.Second || bob.Limits.MemoryMB != 800 || bob.PII.Mode != "strict" || bob.Allow != nil {
@@ -114,7 +115,8 @@ func TestWrongTiersAreRejected(t *testing.T) {
 func TestProjectCannotLoosenTiers(t *testing.T) {
 	src := project(t, map[string]string{
 		"home/.config/sandpiper/sandpiper.yaml": "tiers: {default: {sandbox: {max_timeout: 100s}, pii: {mode: egress}}}\n",
-		"work/sandpiper.yaml":                   "tiers: {default: {sandbox: {max_timeout: 200s}}}\ntenants: {local: {pii: {mode: \"off\"}}}\nsandbox: {max_timeout: 50s}\npii: {mode: strict}\n",
+		"work/sandpiper.yaml": "tiers: {default: {sandbox: {max_timeout: 200s}}}\ntenants: {local: {pii: {mode: " +
+			"\"off\"}}}\nsandbox: {max_timeout: 50s}\npii: {mode: strict}\n",
 	})
 	trust(t, src)
 	c := load(t, src)
@@ -122,7 +124,8 @@ func TestProjectCannotLoosenTiers(t *testing.T) {
 	if local.Limits.MaxTimeout != 50*time.Second || local.PII.Mode != "strict" {
 		t.Errorf("%+v %s", local.Limits, local.PII.Mode)
 	}
-	if !strings.Contains(strings.Join(c.Warnings, "\n"), "tiers has no effect in a project") || !strings.Contains(strings.Join(c.Warnings, "\n"), "tenants has no effect in a project") {
+	if !strings.Contains(strings.Join(c.Warnings, "\n"), "tiers has no effect in a project") ||
+		!strings.Contains(strings.Join(c.Warnings, "\n"), "tenants has no effect in a project") {
 		t.Error(c.Warnings)
 	}
 }

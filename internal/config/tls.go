@@ -26,8 +26,9 @@ type TLS struct {
 type ACME struct {
 	Domains   []string // none means no ACME
 	Directory string   // URL of the CA; "" means Let's Encrypt
-	Email     string   `key:"email"`          // of the account
-	CA        string   `key:"ca" form:"path"` // absolute path of the CAs that the server of Directory is verified with; "" means the system's
+	Email     string   `key:"email"` // of the account
+	// absolute path of the CAs that the server of Directory is verified with; "" means the system's
+	CA string `key:"ca" form:"path"`
 }
 
 // Enabled reports whether connections are encrypted.
@@ -95,11 +96,13 @@ func (h HTTP) checkTLS(keys givenKeys) error {
 	switch {
 	case !given:
 	case len(t.ACME.Domains) > 0 && (t.Cert != "" || t.Key != ""):
-		return fault.New(fault.Invalid, "%s has acme and a cert or key", at).WithHint("remove http.tls.acme, or http.tls.cert and http.tls.key")
+		return fault.New(fault.Invalid, "%s has acme and a cert or key", at).
+			WithHint("remove http.tls.acme, or http.tls.cert and http.tls.key")
 	case len(t.ACME.Domains) == 0 && (t.ACME.Directory != "" || t.ACME.Email != "" || t.ACME.CA != ""):
 		return fault.New(fault.Invalid, "%s.acme has no hosts", at).WithHint("set http.tls.acme.hosts to the names of this server")
 	case !t.Enabled():
-		return fault.New(fault.Invalid, "%s has no cert", at).WithHint("set http.tls.cert and http.tls.key to files in PEM, or http.tls.acme.hosts")
+		return fault.New(fault.Invalid, "%s has no cert", at).
+			WithHint("set http.tls.cert and http.tls.key to files in PEM, or http.tls.acme.hosts")
 	case t.Cert != "" && t.Key == "":
 		return fault.New(fault.Invalid, "%s has a cert and no key", at).WithHint("set http.tls.key to the file of the private key, in PEM")
 	case t.ClientCA == "" && client:

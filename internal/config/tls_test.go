@@ -11,20 +11,24 @@ import (
 )
 
 func TestTLS(t *testing.T) {
-	c, err := loads(t, "http: {tls: {cert: c.pem, key: /k.pem, client_ca: ca.pem, client_field: san.uri, client_pattern: 'spiffe://x/(.+)', client_scopes: [execute]}}")
+	c, err := loads(t, "http: {tls: {cert: c.pem, key: /k.pem, client_ca: ca.pem, client_field: san.uri, client_pattern: "+
+		"'spiffe://x/(.+)', client_scopes: [execute]}}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := c.HTTP.TLS
-	if filepath.Base(got.Cert) != "c.pem" || !filepath.IsAbs(got.Cert) || got.Key != "/k.pem" || filepath.Base(got.ClientCA) != "ca.pem" || got.ClientField != access.URI ||
-		got.ClientPattern == nil || !slices.Equal(got.ClientScopes, []access.Scope{access.Execute}) || !c.HTTP.Authenticated() || c.Admit.PerOwner == 0 {
+	if filepath.Base(got.Cert) != "c.pem" || !filepath.IsAbs(got.Cert) || got.Key != "/k.pem" || filepath.Base(got.ClientCA) != "ca.pem" ||
+		got.ClientField != access.URI ||
+		got.ClientPattern == nil || !slices.Equal(got.ClientScopes, []access.Scope{access.Execute}) || !c.HTTP.Authenticated() ||
+		c.Admit.PerOwner == 0 {
 		t.Errorf("%+v", got)
 	}
 	plain, err := loads(t, "http: {tls: {cert: c.pem, key: k.pem}}")
 	if err != nil || plain.HTTP.Authenticated() || !plain.HTTP.TLS.Enabled() {
 		t.Error("TLS is no authentication")
 	}
-	if c, err := loads(t, "http: {tls: {acme: {hosts: [mcp.example.com], directory: 'https://ca.example/dir', email: a@example.org, ca: r.pem}, client_ca: ca.pem, client_field: subject.cn}}"); err != nil || !c.HTTP.TLS.Enabled() {
+	if c, err := loads(t, "http: {tls: {acme: {hosts: [mcp.example.com], directory: 'https://ca.example/dir', email: a@example.org, ca: "+
+		"r.pem}, client_ca: ca.pem, client_field: subject.cn}}"); err != nil || !c.HTTP.TLS.Enabled() {
 		t.Error(err)
 	}
 	const ca = "cert: c.pem, key: k.pem, client_ca: ca.pem"

@@ -71,7 +71,8 @@ func New(cfg Config) *Console {
 	c.mux.HandleFunc("POST /approve/{id}/login", c.login)
 	c.mux.HandleFunc("POST /approve/{id}/logout", c.logout)
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		c.message(w, http.StatusNotFound, "There is no such page", "Use the link that you were given: it ends with /approve/ and the id of the approval.")
+		c.message(w, http.StatusNotFound, "There is no such page",
+			"Use the link that you were given: it ends with /approve/ and the id of the approval.")
 	})
 	return c
 }
@@ -105,7 +106,8 @@ func (c *Console) write(w http.ResponseWriter, status int, p page) {
 	p.Nonce = rand.Text()
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+p.Nonce+"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+p.Nonce+
+		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin") // no-referrer would remove the Origin of forms
@@ -162,7 +164,8 @@ func (c *Console) signedIn(w http.ResponseWriter, r *http.Request) (*session, te
 			return nil, tenant.ID{}
 		}
 		var err error
-		if who, err = c.cfg.Verify(r.Context(), given); err != nil || who.Tenant.IsZero() || !who.Expires.IsZero() && !who.Expires.After(c.cfg.Now()) {
+		if who, err = c.cfg.Verify(r.Context(), given); err != nil || who.Tenant.IsZero() ||
+			!who.Expires.IsZero() && !who.Expires.After(c.cfg.Now()) {
 			c.sessions.end(w, r)
 			c.write(w, http.StatusUnauthorized, page{Title: "Sign in", Login: true, Failed: s != nil, ID: r.PathValue("id")})
 			return nil, tenant.ID{}
@@ -170,7 +173,8 @@ func (c *Console) signedIn(w http.ResponseWriter, r *http.Request) (*session, te
 	}
 	if !slices.Contains(who.Scopes, access.Approve) {
 		c.sessions.end(w, r)
-		c.message(w, http.StatusForbidden, "This token may not approve calls", `It does not have the scope "approve". Sign in with one that has it.`)
+		c.message(w, http.StatusForbidden, "This token may not approve calls",
+			`It does not have the scope "approve". Sign in with one that has it.`)
 		return nil, tenant.ID{}
 	}
 	if c.refusesSuspended(w, r, who.Tenant) {

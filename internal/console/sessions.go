@@ -73,7 +73,8 @@ func (s *sessions) find(r *http.Request) *session {
 
 // start creates a session and sets its cookie.
 func (s *sessions) start(w http.ResponseWriter, r *http.Request, owner tenant.ID, token string) *session {
-	id, begun := rand.Text(), &session{token: token, secret: rand.Text(), expires: s.now().Add(lifetime), owner: owner, login: loginOf(r, token)}
+	id, begun := rand.Text(), &session{token: token, secret: rand.Text(), expires: s.now().Add(lifetime), owner: owner,
+		login: loginOf(r, token)}
 	s.mu.Lock()
 	s.makeRoom(begun)
 	s.all[id] = begun
@@ -166,11 +167,13 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if wait := c.attempts.take(r.RemoteAddr); wait > 0 {
 		seconds := int(wait/time.Second) + 1
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		c.message(w, http.StatusTooManyRequests, "Too many wrong tokens from this address", fmt.Sprintf("Try again in %d seconds.", seconds))
+		c.message(w, http.StatusTooManyRequests, "Too many wrong tokens from this address",
+			fmt.Sprintf("Try again in %d seconds.", seconds))
 		return
 	}
 	who, err := c.cfg.Verify(r.Context(), access.Credentials{Token: token, Chain: chain(r)})
-	if wrong := err != nil || who.Tenant.IsZero(); !wrong || err != nil && fault.KindOf(err) != fault.Denied { // or the provider cannot be reached
+	// or the provider cannot be reached
+	if wrong := err != nil || who.Tenant.IsZero(); !wrong || err != nil && fault.KindOf(err) != fault.Denied {
 		c.attempts.undo(r.RemoteAddr)
 	}
 	if err != nil || who.Tenant.IsZero() {

@@ -29,9 +29,10 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	tenants, err := home.Open(t.Context(), home.Config{Root: t.TempDir(), Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
-		return approval.New(approval.Config{DB: db, Tenant: id, Key: make([]byte, 32)})
-	}})
+	tenants, err := home.Open(t.Context(), home.Config{Root: t.TempDir(),
+		Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+			return approval.New(approval.Config{DB: db, Tenant: id, Key: make([]byte, 32)})
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,23 +42,25 @@ func newDesk(t *testing.T) *desk {
 		}
 	})
 	d := &desk{t: t, tenants: tenants, clock: time.Unix(1e9, 0)}
-	d.Console = New(Config{Tenants: tenants, Now: func() time.Time { return d.clock }, Verify: func(_ context.Context, given access.Credentials) (access.Identity, error) {
-		uid, _, _ := strings.Cut(given.Token, "/")
-		if uid == "down" {
-			return access.Identity{}, fault.New(fault.Unavailable, "the provider cannot be reached")
-		}
-		id, err := tenant.Parse(uid)
-		if err != nil {
-			return access.Identity{}, fault.Wrap(fault.Denied, errors.New("wrong"), "unknown token")
-		}
-		return access.Identity{Tenant: id, Scopes: []access.Scope{access.Approve}}, nil
-	}})
+	d.Console = New(Config{Tenants: tenants, Now: func() time.Time { return d.clock },
+		Verify: func(_ context.Context, given access.Credentials) (access.Identity, error) {
+			uid, _, _ := strings.Cut(given.Token, "/")
+			if uid == "down" {
+				return access.Identity{}, fault.New(fault.Unavailable, "the provider cannot be reached")
+			}
+			id, err := tenant.Parse(uid)
+			if err != nil {
+				return access.Identity{}, fault.Wrap(fault.Denied, errors.New("wrong"), "unknown token")
+			}
+			return access.Identity{Tenant: id, Scopes: []access.Scope{access.Approve}}, nil
+		}})
 	return d
 }
 
 // signIn returns the status of a login, and the session's cookie.
 func (d *desk) signIn(token, from string) (status int, cookie *http.Cookie, header http.Header) {
-	r := httptest.NewRequestWithContext(d.t.Context(), http.MethodPost, "/approve/0000000000/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+	r := httptest.NewRequestWithContext(d.t.Context(), http.MethodPost, "/approve/0000000000/login",
+		strings.NewReader(url.Values{"token": {token}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.RemoteAddr = from
 	w := httptest.NewRecorder()
@@ -106,7 +109,8 @@ func TestManyLoginsEndOnlyOwnSessions(t *testing.T) {
 		_, last, _ = d.signIn(fmt.Sprintf("bob/%d", i), somewhere)
 	}
 	if !d.isSignedIn(alice) || !d.isSignedIn(last) || d.isSignedIn(colleague) || len(d.sessions.all) != tenantSessions+1 {
-		t.Errorf("alice %t, the last %t, the colleague %t, %d sessions", d.isSignedIn(alice), d.isSignedIn(last), d.isSignedIn(colleague), len(d.sessions.all))
+		t.Errorf("alice %t, the last %t, the colleague %t, %d sessions", d.isSignedIn(alice), d.isSignedIn(last), d.isSignedIn(colleague),
+			len(d.sessions.all))
 	}
 	d.clock = d.clock.Add(lifetime)
 	d.signIn("bob", somewhere)
@@ -163,7 +167,8 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 		}
 	}
 	for _, token := range []string{"wrong token", "bob"} {
-		if status, cookie, header := d.signIn(token, somewhere); status != http.StatusTooManyRequests || cookie != nil || header.Get("Retry-After") == "" {
+		if status, cookie, header := d.signIn(token, somewhere); status != http.StatusTooManyRequests || cookie != nil ||
+			header.Get("Retry-After") == "" {
 			t.Errorf("%s: %d, %v", token, status, header)
 		}
 	}

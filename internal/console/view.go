@@ -43,7 +43,8 @@ func newView(r approval.Request, id tenant.ID, now time.Time) *requestView {
 		Server: approval.Escape(r.Server), Tool: approval.Escape(r.Tool), Tenant: approval.Escape(id.String()),
 		Rule: approval.Escape(r.Rule), Reason: approval.Escape(r.Reason), Execution: approval.Escape(r.Execution),
 		Session: approval.Escape(r.Session), Client: approval.Escape(r.Origin.Client),
-		Arguments: argumentsOf(r), Code: codeOf(r), Choices: choices(r), Expires: r.Expires.UTC().Format("2006-01-02 15:04:05 UTC"), Left: left(r.Expires.Sub(now)),
+		Arguments: argumentsOf(r), Code: codeOf(r), Choices: choices(r), Expires: r.Expires.UTC().
+				Format("2006-01-02 15:04:05 UTC"), Left: left(r.Expires.Sub(now)),
 		State: string(r.State), Note: approval.Escape(r.Note),
 	}
 	v.Outcome = outcome(r)
@@ -133,7 +134,8 @@ func outcome(r approval.Request) string {
 	}
 	at := r.Answered.UTC().Format("2006-01-02 15:04:05 UTC")
 	if d := r.Decision(); d.Outcome != "" {
-		means := map[string]string{tool.TookEffect: "it took effect", tool.NoEffect: "it did not take effect, and is made", tool.Stop: "the execution ends"}
+		means := map[string]string{tool.TookEffect: "it took effect", tool.NoEffect: "it did not take effect, and is made",
+			tool.Stop: "the execution ends"}
 		return "Answered at " + at + by + ": " + means[d.Outcome] + "."
 	}
 	switch r.State {

@@ -57,7 +57,8 @@ func (l *accessLog) reopen() error {
 	}
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the access log %s cannot be opened", l.path).WithHint("http.access_log must name a file that this user can write")
+		return fault.Wrap(fault.Unavailable, err, "the access log %s cannot be opened", l.path).
+			WithHint("http.access_log must name a file that this user can write")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

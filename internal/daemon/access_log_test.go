@@ -17,7 +17,8 @@ func TestAccessLogHasNoContent(t *testing.T) {
 	dir := t.TempDir()
 	cfg := passingOn(t, dir, map[string]upstreamtest.Script{"good": scripted("echo")})
 	loaded := settings(t, dir, "tiers: {free: {tenants: [alice]}}\nsubsets: {some: [good]}\nhttp: {access_log: logs/access.jsonl}\n")
-	cfg.Tenants, cfg.Subsets, cfg.Limits, cfg.Workspace, cfg.PII = loaded.Tenants, loaded.Subsets, loaded.Limits, loaded.Workspace, loaded.PII
+	cfg.Tenants, cfg.Subsets, cfg.Limits, cfg.Workspace, cfg.PII = loaded.Tenants, loaded.Subsets, loaded.Limits, loaded.Workspace,
+		loaded.PII
 	cfg.Profile, cfg.DataDir, cfg.Backend = "standard", filepath.Join(dir, "data"), fakes
 	cfg.HTTP.AccessLog = loaded.HTTP.AccessLog
 	url := serveTokens(t, cfg)

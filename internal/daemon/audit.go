@@ -52,7 +52,8 @@ func (d dataDir) checkAuditKey() error {
 // it has already taken effect.
 func record(ctx context.Context, log *audit.Log, line audit.Line, done string) error {
 	if err := log.Append(context.WithoutCancel(ctx), line); err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s, but the audit log has no record of it: %s", done, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s, but the audit log has no record of it: %s", done, fault.Message(err)).
+			WithHint("%s", fault.Hint(err))
 	}
 	return nil
 }

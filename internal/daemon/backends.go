@@ -126,7 +126,8 @@ func byName(a, b policy.Sandbox) int { return strings.Compare(a.Name, b.Name) }
 // install installs CPython and the packages if necessary.
 func (m backendMaker) install(ctx context.Context) (*installation, error) {
 	installed, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(m.cfg.CacheDir, "python"), Overlay: worker.Python(Modules(m.cfg.Features)...), Progress: m.cfg.Installing, Log: m.log,
+		Dir: filepath.Join(m.cfg.CacheDir, "python"), Overlay: worker.Python(Modules(m.cfg.Features)...), Progress: m.cfg.Installing,
+		Log: m.log,
 	})
 	if err != nil {
 		return nil, err

@@ -34,7 +34,8 @@ func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
 		return nil, nil
 	}
 	c.openID, err = access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience, Claim: o.Claim, Prefix: o.Prefix, Skew: o.Skew})
-	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}, ScopePrefix: o.Prefix, First: o.Prefix + string(access.Execute)}
+	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}, ScopePrefix: o.Prefix,
+		First: o.Prefix + string(access.Execute)}
 	for _, s := range access.Scopes {
 		resource.Scopes = append(resource.Scopes, o.Prefix+string(s))
 	}
@@ -50,7 +51,8 @@ func loginAdvice(h config.HTTP) string {
 	case h.TLS.ClientCA != "" && !h.TLS.ClientOptional:
 		return "this server has no OAuth login: connect with a client certificate, which its operator issues"
 	case h.Authenticated():
-		return "this server has no OAuth login: configure the client to send the header Authorization: Bearer TOKEN, with a token or API key that its operator issues"
+		return "this server has no OAuth login: configure the client to send the header Authorization: Bearer TOKEN, with a token or API " +
+			"key that its operator issues"
 	}
 	return ""
 }

@@ -233,7 +233,10 @@ func (d builder) openTools(modules *modules) (err error) {
 		Untrusted:   d.cfg.Untrusted,
 	})
 	d.calls = toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know,
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID,
+			server string) tool.Caller {
+			return d.Servers.own.of(id, server)
+		}, AwaitTools: d.Servers.Know,
 		Policy: d.Policy, Guard: d.guard, Audit: notifier(d).auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 	})
 	return nil
@@ -335,7 +338,8 @@ func (d builder) prepareOnce() {
 		return
 	}
 	if len(d.cfg.Servers) == 0 {
-		d.log.Warn("the profile " + d.cfg.Profile + " lists the tools of servers, but no server is configured; see docs/" + d.cfg.Profile + ".md")
+		d.log.Warn("the profile " + d.cfg.Profile + " lists the tools of servers, but no server is configured; see docs/" + d.cfg.Profile +
+			".md")
 	}
 	d.Servers.start()
 }

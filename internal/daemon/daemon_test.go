@@ -135,10 +135,12 @@ func TestDaemonWithoutSandboxRefusesExecutions(t *testing.T) {
 	d := start(t, daemon.Config{Backend: func(context.Context) (sandbox.Backend, error) { return nil, missing }})
 	s := serve(t, t.Context(), d)
 	s.ask(hello)
-	if got := s.ask(call("execute_code", `{"code":"result 7"}`)); !strings.Contains(got, "this machine cannot isolate code; move to another") {
+	if got := s.ask(call("execute_code", `{"code":"result 7"}`)); !strings.Contains(got,
+		"this machine cannot isolate code; move to another") {
 		t.Errorf("execute: %s", got)
 	}
-	if got := s.ask(call("get_execution_stats", `{}`)); !strings.Contains(got, `\"working\":false`) || strings.Contains(got, "sandboxed_execution") {
+	if got := s.ask(call("get_execution_stats", `{}`)); !strings.Contains(got, `\"working\":false`) || strings.Contains(got,
+		"sandboxed_execution") {
 		t.Errorf("stats: %s", got)
 	}
 	if got := s.ask(call("list_workspace_files", `{}`)); !strings.Contains(got, `\"count\":0`) {
@@ -209,7 +211,8 @@ func TestOutputIsStreamed(t *testing.T) {
 
 func TestLogFileIsPrivate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
-	d := start(t, daemon.Config{Config: config.Config{Log: config.Log{File: file}, Warnings: []string{"something is understood and has no effect"}}})
+	d := start(t, daemon.Config{Config: config.Config{Log: config.Log{File: file},
+		Warnings: []string{"something is understood and has no effect"}}})
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

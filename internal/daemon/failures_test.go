@@ -15,9 +15,13 @@ import (
 func TestLastFailureIsKeptForTheNextDaemon(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"), Servers: []config.Server{{Name: "crm", Command: "no-such-program"}}}
+	c := config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"),
+		Servers: []config.Server{{Name: "crm", Command: "no-such-program"}}}
 	open := func() *Daemon {
-		d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }})
+		d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend,
+			error) {
+			return fake.New(fake.Config{}), nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +36,9 @@ func TestLastFailureIsKeptForTheNextDaemon(t *testing.T) {
 		t.Fatal("it was listed")
 	}
 	second := open()
-	if s := second.Find.Servers().Servers[0]; s.State != "stopped" || s.Reason != "" || !strings.HasPrefix(s.Hint, "its last start failed at 20") || !strings.HasSuffix(s.Hint, `: server "crm" cannot be started: program "no-such-program" not found`) {
+	if s := second.Find.Servers().Servers[0]; s.State != "stopped" || s.Reason != "" || !strings.HasPrefix(s.Hint,
+		"its last start failed at 20") || !strings.HasSuffix(s.Hint,
+		`: server "crm" cannot be started: program "no-such-program" not found`) {
 		t.Errorf("%+v", s)
 	}
 	if f, ok := LastFailure(second, c.Servers[0]); !ok || f.At.IsZero() || strings.Contains(f.Reason, "next attempt") {

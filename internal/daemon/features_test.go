@@ -47,7 +47,8 @@ func TestFeatureUsesTheCore(t *testing.T) {
 		},
 	}
 	dir := t.TempDir()
-	cfg := daemon.Config{Config: *settings(t, dir, "tiers: {free: {tenants: [alice], probe: {keep: 10m}}}\n", f.Config), Features: []daemon.Feature{f}, Version: "v0", Backend: fakes}
+	cfg := daemon.Config{Config: *settings(t, dir, "tiers: {free: {tenants: [alice], probe: {keep: 10m}}}\n", f.Config),
+		Features: []daemon.Feature{f}, Version: "v0", Backend: fakes}
 	cfg.DataDir = filepath.Join(dir, "data")
 	d := start(t, cfg)
 	alice, err := tenant.Parse("alice")

@@ -14,11 +14,16 @@ func (d builder) addGauges(queue *admit.Queue) error {
 	}
 	var errs []error
 	for _, l := range []telemetry.Gauge{
-		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Running executions", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Running })},
-		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Waiting })},
-		{Name: "sandpiper.sessions.live", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(func() int { return d.Runner.Stats().Live })},
-		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true, Read: one(func() int { return int(d.data.audit.Lost()) })},
-		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.countStates},
+		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Running executions", Label: "tier",
+			Read: d.byTier(queue, func(l admit.Load) int { return l.Running })},
+		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Label: "tier",
+			Read: d.byTier(queue, func(l admit.Load) int { return l.Waiting })},
+		{Name: "sandpiper.sessions.live", Unit: "{session}", About: "Sessions with a live interpreter",
+			Read: one(func() int { return d.Runner.Stats().Live })},
+		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true,
+			Read: one(func() int { return int(d.data.audit.Lost()) })},
+		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state",
+			Read: d.countStates},
 	} {
 		errs = append(errs, d.metrics.AddGauge(l))
 	}

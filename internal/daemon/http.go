@@ -101,7 +101,8 @@ func (s HTTP) console(verify func(context.Context, access.Credentials) (access.I
 // a line of the audit log, and not more, so that a client cannot fill the disk.
 func (s HTTP) tokenRefused(reason error) {
 	if s.d.data.refused.add(audit.Line{Kind: audit.Login, Outcome: "refused"}) {
-		s.d.log.Warn("refused a token or certificate; others of the next minute are counted in the audit log", "reason", fmt.Sprintf("%.300s", reason))
+		s.d.log.Warn("refused a token or certificate; others of the next minute are counted in the audit log", "reason",
+			fmt.Sprintf("%.300s", reason))
 	}
 }
 

@@ -36,7 +36,8 @@ func startTokens(t *testing.T, cfg daemon.Config) (url string, d *daemon.Daemon,
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.HTTP = config.HTTP{AccessLog: cfg.HTTP.AccessLog, Events: true, Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local}, {Secret: aliceToken, Tenant: alice}}}
+	cfg.HTTP = config.HTTP{AccessLog: cfg.HTTP.AccessLog, Events: true,
+		Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local}, {Secret: aliceToken, Tenant: alice}}}
 	d = start(t, cfg)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,7 +86,8 @@ func TestTenantRulesApplyOnEveryTransport(t *testing.T) {
 	dir := t.TempDir()
 	cfg := passingOn(t, dir, map[string]upstreamtest.Script{"good": scripted("echo")})
 	cfg.DataDir = filepath.Join(dir, "data")
-	cfg.Policy = policy.Config{Rules: []policy.Rule{{Name: "not alice", Decision: policy.Block, Scope: policy.Scope{Tenants: []string{"alice"}}}}}
+	cfg.Policy = policy.Config{Rules: []policy.Rule{{Name: "not alice", Decision: policy.Block,
+		Scope: policy.Scope{Tenants: []string{"alice"}}}}}
 	url := serveTokens(t, cfg)
 	for name, ask := range transports {
 		t.Run(name, func(t *testing.T) {

@@ -99,7 +99,8 @@ func newOwned(t *testing.T, url string, d *daemon.Daemon) owned {
 	o.state = newer.Result.State
 	o.connection = connect(t, url, ownerToken)[1]
 	o.stream = strings.TrimPrefix(openStream(t, url, ownerToken).endpoint, url)
-	res := sendHTTP(t, "POST", url+"/mcp", call("list_skills", `{}`), ownerToken, "Mcp-Session-Id", o.connection, "Mcp-Protocol-Version", "2025-11-25")
+	res := sendHTTP(t, "POST", url+"/mcp", call("list_skills", `{}`), ownerToken, "Mcp-Session-Id", o.connection, "Mcp-Protocol-Version",
+		"2025-11-25")
 	body := make([]byte, 1000)
 	n, _ := res.Body.Read(body)
 	o.request = regexp.MustCompile(`id: (\w+)_0`).FindStringSubmatch(string(body[:n]))[1] + "_0"
@@ -114,7 +115,8 @@ func newOwned(t *testing.T, url string, d *daemon.Daemon) owned {
 	if _, err := state.Open(home).Put(t.Context(), state.Draft{Name: "secret_state", Value: []byte(`"` + ofOwner + `"`)}); err != nil {
 		t.Fatal(err)
 	}
-	asked, err := home.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Arguments: "x"}, Shown: json.RawMessage(`{}`)})
+	asked, err := home.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Arguments: "x"},
+		Shown: json.RawMessage(`{}`)})
 	if err != nil || o.execution == "" || o.state == "" {
 		t.Fatal(err, older, newer)
 	}
@@ -146,26 +148,34 @@ func (o owned) messages(transport string, ask func(t *testing.T, url, token, mes
 		{"resources/list", "(none)", "(none)", method("resources/list", ""), "secret.txt"},
 		{"resources/read", "secret.txt", "absent.txt", method("resources/read", `"uri":"workspace://ID"`), ofOwner},
 		{"resources/read of a skill", "secret_skill", "absent_skill", method("resources/read", `"uri":"skill://ID"`), ofOwner},
-		{"resources/read of a skill's folder", "secret-skill", "absent-skill", method("resources/read", `"uri":"skill://ID/scripts/secret_skill.py"`), ofOwner},
+		{"resources/read of a skill's folder", "secret-skill", "absent-skill",
+			method("resources/read", `"uri":"skill://ID/scripts/secret_skill.py"`), ofOwner},
 	}
 	if transport != "2024-11-05" { // which refuses methods that its revision does not have
-		rows = append(rows, entryPoint{"skills/get", "secret-skill", "absent-skill", method("skills/get", `"uri":"skill://ID/SKILL.md"`), "sha256:"},
+		rows = append(rows, entryPoint{"skills/get", "secret-skill", "absent-skill", method("skills/get", `"uri":"skill://ID/SKILL.md"`),
+			"sha256:"},
 			entryPoint{"skills/list", "(none)", "(none)", method("skills/list", ""), "skill://secret-skill/SKILL.md"})
 	}
 	complete := func(ref, argument string) func(*testing.T, string, string) string {
 		return method("completion/complete", `"ref":`+ref+`,"argument":{"name":"`+argument+`","value":"ID"}`)
 	}
 	rows = append(rows,
-		entryPoint{"completion of a file", "secret.txt", "absent.txt", complete(`{"type":"ref/resource","uri":"workspace://{+path}"}`, "path"), `"values":["secret.txt"]`},
-		entryPoint{"completion of a skill", "secret_skill", "absent_skill", complete(`{"type":"ref/prompt","name":"load_skill"}`, "name"), `"values":["secret_skill"]`},
-		entryPoint{"completion of a session", "secret_session", "absent_session", complete(`{"type":"ref/prompt","name":"execute_code"}`, "session_id"), "secret_session"},
-		entryPoint{"completion of an execution", o.execution, "exec_" + execution, complete(`{"type":"ref/prompt","name":"resume_execution"}`, "execution_id"), o.execution},
+		entryPoint{"completion of a file", "secret.txt", "absent.txt",
+			complete(`{"type":"ref/resource","uri":"workspace://{+path}"}`, "path"), `"values":["secret.txt"]`},
+		entryPoint{"completion of a skill", "secret_skill", "absent_skill", complete(`{"type":"ref/prompt","name":"load_skill"}`, "name"),
+			`"values":["secret_skill"]`},
+		entryPoint{"completion of a session", "secret_session", "absent_session",
+			complete(`{"type":"ref/prompt","name":"execute_code"}`, "session_id"), "secret_session"},
+		entryPoint{"completion of an execution", o.execution, "exec_" + execution,
+			complete(`{"type":"ref/prompt","name":"resume_execution"}`, "execution_id"), o.execution},
 	)
 	if transport == "2026-07-28" {
 		made := "exec_" + execution + o.state[strings.Index(o.state, "."):]
-		rows = append(rows, entryPoint{"requestState", o.state, made, method("tools/call", `"name":"execute_code","arguments":{"code":""},"requestState":"ID"`), "First?"})
+		rows = append(rows, entryPoint{"requestState", o.state, made,
+			method("tools/call", `"name":"execute_code","arguments":{"code":""},"requestState":"ID"`), "First?"})
 	} else {
-		rows = append(rows, entryPoint{"resources/subscribe", "secret.txt", "absent.txt", method("resources/subscribe", `"uri":"workspace://ID"`), `"result":{}`})
+		rows = append(rows, entryPoint{"resources/subscribe", "secret.txt", "absent.txt",
+			method("resources/subscribe", `"uri":"workspace://ID"`), `"result":{}`})
 	}
 	for i := range rows {
 		rows[i].name += " over " + transport

@@ -67,7 +67,8 @@ func TestNewRejectsWrongKey(t *testing.T) {
 				}
 				cfg.CacheDir, cfg.Version, cfg.Backend = t.TempDir(), "v1", fakes
 				_, err = daemon.New(cfg)
-				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "master key with fingerprint") || fault.Hint(err) == "" {
+				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "master key with fingerprint") ||
+					fault.Hint(err) == "" {
 					t.Errorf("started with %v", err)
 				}
 				if err := os.WriteFile(key, kept, 0o600); err != nil {
@@ -124,7 +125,8 @@ func TestNewRejectsKeyUnknownToTheAuditLog(t *testing.T) {
 			if _, err := os.Lstat(key + ".fingerprint"); err == nil {
 				t.Error("another key was pinned")
 			}
-			if err := errors.Join(os.Remove(key+".fingerprint"), os.WriteFile(key, kept, 0o600)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := errors.Join(os.Remove(key+".fingerprint"), os.WriteFile(key, kept, 0o600)); err != nil && !errors.Is(err,
+				os.ErrNotExist) {
 				t.Fatal(err)
 			}
 			run(t, start(t, cfg), "1")
@@ -144,7 +146,8 @@ func TestReplacedKeyFailsReadiness(t *testing.T) {
 			if err := harm(filepath.Join(d.DataDir(), "key")); err != nil {
 				t.Fatal(err)
 			}
-			if code, body := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "master key with fingerprint") {
+			if code, body := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body,
+				"master key with fingerprint") {
 				t.Error(code, body)
 			}
 		})

@@ -23,9 +23,13 @@ import (
 func TestKnowWritesWhatAnotherProcessListed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"), Servers: []config.Server{{Name: "crm", Command: "none"}}}
+	c := config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"),
+		Servers: []config.Server{{Name: "crm", Command: "none"}}}
 	open := func() *Daemon {
-		d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }})
+		d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend,
+			error) {
+			return fake.New(fake.Config{}), nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +38,9 @@ func TestKnowWritesWhatAnotherProcessListed(t *testing.T) {
 	}
 	ours, other := open(), open()
 	ours.Servers.Know(t.Context())
-	if _, err := other.Servers.Catalog.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+	if _, err := other.Servers.Catalog.Put(t.Context(), "crm",
+		catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"},
+			Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	for listed := false; !listed; time.Sleep(10 * time.Millisecond) { // it looks once a second
@@ -80,7 +86,8 @@ func TestModulesOfAnotherProcessAreNotOverwritten(t *testing.T) {
 	}
 	ours, other := open(), open()
 	ours.Servers.Catalog.Now()
-	if _, err := other.Servers.store(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+	if _, err := other.Servers.store(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm",
+		Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantFind(t, c.DataDir)
@@ -94,7 +101,8 @@ func TestModulesOfAnotherProcessAreNotOverwritten(t *testing.T) {
 func TestServerThatWillBeStartedIsStarting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d, err := New(Config{Config: config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"), Servers: []config.Server{{Name: "crm", Command: "sleep", Args: []string{"60"}}}}, Version: "test"})
+	d, err := New(Config{Config: config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"),
+		Servers: []config.Server{{Name: "crm", Command: "sleep", Args: []string{"60"}}}}, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

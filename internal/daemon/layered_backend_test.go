@@ -63,7 +63,8 @@ tiers: {hard: {sandbox: {backend: gvisor}}, soft: {sandbox: {package_layer: scie
 		kind, layer string
 		made        int // backends in all; 0 if it is refused
 	}{
-		{"process", "default", 1}, {"", "", 1}, {"gvisor", "default", 2}, {"process", "science", 3}, {"gvisor", "science", 4}, {"gvisor", "", 4},
+		{"process", "default", 1}, {"", "", 1}, {"gvisor", "default", 2}, {"process", "science", 3}, {"gvisor", "science", 4}, {"gvisor",
+			"", 4},
 		{"microvm", "default", 0}, {"gvisor", "absent", 0}, {"none", "default", 0},
 	} {
 		one := spec

@@ -141,7 +141,8 @@ func (l *lazyBackend) Probe(ctx context.Context) sandbox.Report {
 	b, err := l.wait(ctx)
 	if err != nil {
 		return sandbox.Report{Layers: []sandbox.Layer{{
-			Name: "backend", State: "failed", Required: true, Detail: err.Error(), Remedy: fault.Hint(err), // with the cause: the report is for the operator
+			// with the cause: the report is for the operator
+			Name: "backend", State: "failed", Required: true, Detail: err.Error(), Remedy: fault.Hint(err),
 		}}}
 	}
 	if p, ok := ability[sandbox.Prober](b); ok {

@@ -12,7 +12,8 @@ import (
 
 func TestLogDirectoryIsCreated(t *testing.T) {
 	dir := t.TempDir()
-	for _, log := range []config.Log{{File: filepath.Join(dir, "a", "b", "x.log")}, {File: filepath.Join(dir, "c", "x.log"), Root: dir}, {File: filepath.Join(dir, "x.log"), Root: dir}} {
+	for _, log := range []config.Log{{File: filepath.Join(dir, "a", "b", "x.log")}, {File: filepath.Join(dir, "c", "x.log"), Root: dir},
+		{File: filepath.Join(dir, "x.log"), Root: dir}} {
 		f, err := openLogFile(log)
 		if err != nil {
 			t.Errorf("%+v: %v", log, err)

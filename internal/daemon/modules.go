@@ -145,7 +145,8 @@ func readHandwritten(dir string, log *slog.Logger) []codegen.Server {
 		log.Warn("SERVERS_DIR has no effect", "error", err)
 	}
 	for _, path := range ignored {
-		log.Warn("a file of SERVERS_DIR is ignored: code cannot import its name, there is a directory of that name, or it is a link out of the directory", "file", path)
+		log.Warn("a file of SERVERS_DIR is ignored: code cannot import its name, there is a directory of that name, or it is a link out "+
+			"of the directory", "file", path)
 	}
 	return hand
 }

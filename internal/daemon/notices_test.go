@@ -56,7 +56,8 @@ func TestNotices(t *testing.T) {
 	for name, next := range map[string]func() map[string]any{"owner": owner, "alice": alice} {
 		got := next()
 		body, _ := got["data"].(map[string]any)
-		if got["logger"] != "servers" || got["level"] != "error" || body["server"] != "bad" || !strings.Contains(body["message"].(string), "not found") {
+		if got["logger"] != "servers" || got["level"] != "error" || body["server"] != "bad" || !strings.Contains(body["message"].(string),
+			"not found") {
 			t.Errorf("%s: %v", name, got)
 		}
 		if text, _ := json.Marshal(got); strings.Contains(string(text), "ada@") {
@@ -72,7 +73,8 @@ func TestNotices(t *testing.T) {
 	}
 	defer home.Release(t.Context())
 	asked, err := home.Approvals.Create(t.Context(), approval.Question{
-		Binding: approval.Binding{Kind: approval.Call, Ref: tool.Ref{Server: "good", Tool: "echo"}, Arguments: "x"}, Shown: json.RawMessage(`{"secret":1}`), Rule: "ask me",
+		Binding: approval.Binding{Kind: approval.Call, Ref: tool.Ref{Server: "good", Tool: "echo"}, Arguments: "x"},
+		Shown:   json.RawMessage(`{"secret":1}`), Rule: "ask me",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +87,8 @@ func TestNotices(t *testing.T) {
 		}
 	}
 	for _, want := range []map[string]any{
-		{"level": "warning", "logger": "policy", "data": map[string]any{"message": "policy or a guardrail denied a call", "server": "good", "tool": "echo", "rule": "no echo"}},
+		{"level": "warning", "logger": "policy", "data": map[string]any{"message": "policy or a guardrail denied a call", "server": "good",
+			"tool": "echo", "rule": "no echo"}},
 		{"level": "warning", "logger": "approvals", "data": map[string]any{
 			"message": "a call waits for the person to approve it", "hint": "sandpiper approvals show " + asked.ID,
 			"server": "good", "tool": "echo", "rule": "ask me", "approval_id": asked.ID,
@@ -110,7 +113,8 @@ func TestNotices(t *testing.T) {
 	}
 	defer hers.Release(t.Context())
 	asked, err = hers.Approvals.Create(t.Context(), approval.Question{
-		Binding: approval.Binding{Kind: approval.Call, Ref: tool.Ref{Server: "good", Tool: "echo"}, Arguments: "y"}, Shown: json.RawMessage(`{}`),
+		Binding: approval.Binding{Kind: approval.Call, Ref: tool.Ref{Server: "good", Tool: "echo"}, Arguments: "y"},
+		Shown:   json.RawMessage(`{}`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +132,8 @@ func TestHiddenServersAreNeitherLoggedNorCompleted(t *testing.T) {
 		cfg.Servers = append(cfg.Servers, config.Server{Name: name, Command: "no-such-program"})
 	}
 	loaded := settings(t, dir, "tiers: {free: {tenants: [alice], servers: [good, shown], tools: ['*.echo']}}\n")
-	cfg.Tenants, cfg.Limits, cfg.Workspace, cfg.Profile, cfg.PII, cfg.Backend = loaded.Tenants, loaded.Limits, loaded.Workspace, "full", loaded.PII, fakes
+	cfg.Tenants, cfg.Limits, cfg.Workspace, cfg.Profile, cfg.PII, cfg.Backend = loaded.Tenants, loaded.Limits, loaded.Workspace, "full",
+		loaded.PII, fakes
 	url, d, _ := startTokens(t, cfg)
 	for _, name := range []string{"hidden", "shown"} {
 		if _, err := d.Servers.List(t.Context(), name); err == nil {

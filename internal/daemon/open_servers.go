@@ -71,7 +71,8 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 	s.disabled = c.Disabled
 	for i, one := range c.Servers {
 		if slices.ContainsFunc(c.Servers[:i], func(o config.Server) bool { return o.Name == one.Name }) {
-			return s, fault.New(fault.Invalid, "there are two servers named %q, of which servers and catalog may have one each: give one of them another name", one.Name)
+			return s, fault.New(fault.Invalid, "there are two servers named %q, of which servers and catalog may have one each: give one "+
+				"of them another name", one.Name)
 		}
 		s.configured = append(s.configured, catalogServer(one))
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))

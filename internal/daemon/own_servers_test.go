@@ -20,8 +20,10 @@ func answering(account string) upstreamtest.Script {
 		Resources: []json.RawMessage{json.RawMessage(`{"uri":"box://` + account + `","name":"box of ` + account + `"}`)},
 		Prompts:   []json.RawMessage{json.RawMessage(`{"name":"greet_` + account + `"}`)},
 		Answers: map[string]json.RawMessage{
-			"call mail": text("mail"), "read box://" + account: json.RawMessage(`{"contents":[{"uri":"box://` + account + `","text":"box of ` + account + `"}]}`),
-			"get greet_" + account: json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"hello ` + account + `"}}]}`),
+			"call mail": text("mail"), "read box://" + account: json.RawMessage(`{"contents":[{"uri":"box://` + account +
+				`","text":"box of ` + account + `"}]}`),
+			"get greet_" + account: json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"hello ` + account +
+				`"}}]}`),
 		},
 	}
 }
@@ -86,7 +88,8 @@ func TestTenantsWithoutCredentialsAreRefused(t *testing.T) {
 	if got := ask(t, url, aliceToken, call("mail", `{}`)); !strings.Contains(got, "mail of alice") {
 		t.Error(got)
 	}
-	if got := ask(t, url, ownerToken, call("mail", `{}`)); strings.Contains(got, "of alice") || !strings.Contains(got, "the variable ACCOUNT is not set") {
+	if got := ask(t, url, ownerToken, call("mail", `{}`)); strings.Contains(got, "of alice") || !strings.Contains(got,
+		"the variable ACCOUNT is not set") {
 		t.Error(got)
 	}
 	if got := ask(t, url, ownerToken, rpc("resources/list", "")); strings.Contains(got, "alice") {

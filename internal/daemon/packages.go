@@ -26,7 +26,8 @@ func (m backendMaker) layer(ctx context.Context) (*python.Layer, error) {
 		return nil, nil
 	}
 	if why := lock.StaleReason(cfg); why != "" {
-		m.log.Warn("the installed packages do not match the configuration: "+why, "hint", "run `sandpiper packages lock`, then `sandpiper packages install`")
+		m.log.Warn("the installed packages do not match the configuration: "+why, "hint",
+			"run `sandpiper packages lock`, then `sandpiper packages install`")
 	}
 	return layer, nil
 }
@@ -38,7 +39,8 @@ func (m backendMaker) addLibraries(all map[string]string, layer *python.Layer, i
 		return err
 	}
 	if err != nil || len(missing) > 0 {
-		m.log.Warn("some packages cannot be imported: this host lacks their libraries", "libraries", strings.Join(missing, " "), "error", err)
+		m.log.Warn("some packages cannot be imported: this host lacks their libraries", "libraries", strings.Join(missing, " "), "error",
+			err)
 	}
 	for from, to := range more {
 		if _, had := all[from]; !had {

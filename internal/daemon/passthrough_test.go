@@ -34,10 +34,12 @@ func TestMain(m *testing.M) {
 // in the directory say. Nothing of it may ask for a sandbox.
 func passingOn(t *testing.T, dir string, scripts map[string]upstreamtest.Script) daemon.Config {
 	t.Helper()
-	cfg := daemon.Config{Features: []daemon.Feature{passthrough.Feature().Feature}, Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")}, Backend: func(context.Context) (sandbox.Backend, error) {
-		t.Error("a sandbox was made")
-		return nil, errors.New("there is none")
-	}}
+	cfg := daemon.Config{Features: []daemon.Feature{passthrough.Feature().Feature},
+		Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")},
+		Backend: func(context.Context) (sandbox.Backend, error) {
+			t.Error("a sandbox was made")
+			return nil, errors.New("there is none")
+		}}
 	for name, script := range scripts {
 		file := filepath.Join(dir, name)
 		upstreamtest.Write(t, file, script)
@@ -145,7 +147,8 @@ func TestListChangesAreNotified(t *testing.T) {
 	newer.until(`"notifications/subscriptions/acknowledged"`, `"toolsListChanged":true`, `"promptsListChanged":true`)
 	// One that asked for news of prompts alone hears of nothing else.
 	choosy := serve(t, t.Context(), d)
-	choosy.say(`{"jsonrpc":"2.0","id":"c","method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},` + meta + `}}`)
+	choosy.say(`{"jsonrpc":"2.0","id":"c","method":"subscriptions/listen","params":{"notifications":{"promptsListChanged":true},` + meta +
+		`}}`)
 	choosy.until(`"notifications/subscriptions/acknowledged"`)
 
 	script := scripted("announce", "added")

@@ -44,7 +44,8 @@ func TestQuotaOfExecutions(t *testing.T) {
 	}
 	for transport, ask := range transports {
 		got := ask(t, url, aliceToken, execute)
-		for _, want := range []string{`the quota executions_per_minute is used up (3 of 3); try again in`, `\"quota\":\"executions_per_minute\"`, `\"used\":3`, `\"allowed\":3`, `\"retry_after_seconds\":`} {
+		for _, want := range []string{`the quota executions_per_minute is used up (3 of 3); try again in`,
+			`\"quota\":\"executions_per_minute\"`, `\"used\":3`, `\"allowed\":3`, `\"retry_after_seconds\":`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: no %s in %s", transport, want, got)
 			}

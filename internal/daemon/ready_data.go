@@ -82,7 +82,8 @@ func (b *bounded) run(ctx context.Context, goes func(func()) bool, check func() 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-late.C:
-		return fault.New(fault.Unavailable, "the disk of the data directory does not answer").WithHint("check the disk or the server of the file system")
+		return fault.New(fault.Unavailable, "the disk of the data directory does not answer").
+			WithHint("check the disk or the server of the file system")
 	}
 }
 
@@ -102,7 +103,8 @@ func unwritable(err error) error {
 	case why == syscall.ENOSPC || why == syscall.EDQUOT:
 		return fault.Wrap(fault.Exhausted, err, "the disk that holds the data directory is full").WithHint("free disk space")
 	case why == syscall.EROFS || why == syscall.EACCES || why == syscall.EPERM:
-		return fault.Wrap(fault.Unavailable, err, "the data directory is read-only").WithHint("make it writable for the user that runs Sandpiper")
+		return fault.Wrap(fault.Unavailable, err, "the data directory is read-only").
+			WithHint("make it writable for the user that runs Sandpiper")
 	}
 	return fault.Wrap(fault.Unavailable, err, "nothing can be written to the data directory: %s", why).WithHint("check its disk")
 }

@@ -138,7 +138,8 @@ func TestReadinessReportsDiskThatHangs(t *testing.T) {
 					return
 				}
 				defer res.Body.Close()
-				if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(b), "does not answer") {
+				if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusServiceUnavailable ||
+					!strings.Contains(string(b), "does not answer") {
 					t.Errorf("%d %s %v", res.StatusCode, b, err)
 				}
 			})

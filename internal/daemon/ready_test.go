@@ -63,7 +63,8 @@ func TestDamagedDatabaseAffectsOneTenant(t *testing.T) {
 				if got := ask(t, url, ownerToken, list); !strings.Contains(got, "files") || strings.Contains(got, "sandpiper restore") {
 					t.Errorf("%s: another tenant gets %s", transport, got)
 				}
-				if got := ask(t, url, aliceToken, list); !strings.Contains(got, "sandpiper tenant suspend alice") || !strings.Contains(got, "sandpiper restore FILE --tenant alice --replace") {
+				if got := ask(t, url, aliceToken, list); !strings.Contains(got, "sandpiper tenant suspend alice") || !strings.Contains(got,
+					"sandpiper restore FILE --tenant alice --replace") {
 					t.Errorf("%s: the tenant gets %s", transport, got)
 				}
 			}
@@ -80,10 +81,13 @@ func TestReadinessChecksDatabases(t *testing.T) {
 		says    string
 		running string // what it says while it runs; "" if SQLite still has in memory what was there
 	}{
-		"damaged at the beginning": {func(db string) error { return os.WriteFile(db, []byte(strings.Repeat("no database. ", 1000)), 0o600) }, "the database is damaged", ""},
-		"damaged somewhere":        {spoil, "the database is damaged", ""},
-		"deleted":                  {os.Remove, "the tenant's database is gone", "deleted or replaced"},
-		"newer":                    {newerSchema, "supports versions up to", "supports versions up to"},
+		"damaged at the beginning": {func(db string) error {
+			return os.WriteFile(db, []byte(strings.Repeat("no database. ", 1000)),
+				0o600)
+		}, "the database is damaged", ""},
+		"damaged somewhere": {spoil, "the database is damaged", ""},
+		"deleted":           {os.Remove, "the tenant's database is gone", "deleted or replaced"},
+		"newer":             {newerSchema, "supports versions up to", "supports versions up to"},
 	} {
 		for when, says := range map[string]string{"at start": c.says, "while it runs": c.running} {
 			if says == "" {

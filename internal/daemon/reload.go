@@ -169,7 +169,8 @@ func (d reloader) recordReload(c *config.Config, r Reloaded) error {
 }
 
 func (d reloader) logReload(c *config.Config, r Reloaded) {
-	d.log.Info("the configuration was reloaded", "added", r.Added, "removed", r.Removed, "changed", r.Changed, "applied", strings.Join(r.Applied, ", "))
+	d.log.Info("the configuration was reloaded", "added", r.Added, "removed", r.Removed, "changed", r.Changed, "applied",
+		strings.Join(r.Applied, ", "))
 	for _, w := range r.Warnings(c) {
 		d.log.Warn(w)
 	}
@@ -185,7 +186,8 @@ func (r Reloaded) Warnings(c *config.Config) []string {
 		all = append(all, "each of these changed settings needs a restart: "+strings.Join(r.Restart, ", "))
 	}
 	if r.refuses {
-		all = append(all, "no token, API key, provider or client certificate is accepted any more, and every request is refused; serving without authentication needs a restart")
+		all = append(all, "no token, API key, provider or client certificate is accepted any more, and every request is refused; serving "+
+			"without authentication needs a restart")
 	}
 	return all
 }

@@ -43,7 +43,8 @@ func (r *rig) load(text string) *config.Config {
 	c := settings(r.t, r.dir, text)
 	c.Servers, c.Profile, c.DataDir = r.cfg.Servers, "passthrough", filepath.Join(r.dir, "data")
 	c.CacheDir = filepath.Join(r.dir, "cache")
-	c.HTTP = config.HTTP{Events: true, Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local}, {Secret: aliceToken, Tenant: tenantOf(r.t, "alice")}}}
+	c.HTTP = config.HTTP{Events: true, Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local},
+		{Secret: aliceToken, Tenant: tenantOf(r.t, "alice")}}}
 	return c
 }
 
@@ -223,7 +224,8 @@ func TestRefusedReloadChangesNothing(t *testing.T) {
 
 // In one configuration alice may not use the server secret, in the other there is none.
 func TestReloadIsAtomic(t *testing.T) {
-	r := newRig(t, "tiers: {free: {tenants: [alice], servers: [good]}}\n", map[string]upstreamtest.Script{"secret": scripted("reveal"), "good": scripted("echo")})
+	r := newRig(t, "tiers: {free: {tenants: [alice], servers: [good]}}\n",
+		map[string]upstreamtest.Script{"secret": scripted("reveal"), "good": scripted("echo")})
 	hidden, none := r.load("tiers: {free: {tenants: [alice], servers: [good]}}\n"), r.load("")
 	none.Servers = slices.DeleteFunc(slices.Clone(none.Servers), func(s config.Server) bool { return s.Name == "secret" })
 	blocked := r.load("policy: {rules: [{tool: 'secret.*', decision: block}]}\n")

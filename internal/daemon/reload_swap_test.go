@@ -18,7 +18,10 @@ import (
 func TestServersAndSelectionAreSwappedTogether(t *testing.T) {
 	dir := t.TempDir()
 	c := config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")}
-	d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }})
+	d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend,
+		error) {
+		return fake.New(fake.Config{}), nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

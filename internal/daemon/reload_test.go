@@ -20,7 +20,8 @@ import (
 )
 
 // reloadable is a daemon of the profile passthrough whose configuration a test replaces.
-func reloadable(t *testing.T, dir string, scripts map[string]upstreamtest.Script) (d *daemon.Daemon, all daemon.Config, next *atomic.Pointer[config.Config]) {
+func reloadable(t *testing.T, dir string, scripts map[string]upstreamtest.Script) (d *daemon.Daemon, all daemon.Config,
+	next *atomic.Pointer[config.Config]) {
 	t.Helper()
 	cfg := passingOn(t, dir, scripts)
 	slices.SortFunc(cfg.Servers, func(a, b config.Server) int { return strings.Compare(a.Name, b.Name) })
@@ -147,7 +148,8 @@ func TestReloadReportsWhatNeedsARestart(t *testing.T) {
 	c.Keys = map[string]string{"servers.a": "1", "policy.default": "2", "project.policy.default": "3", "data_dir": "4", "http.token": "5"}
 	c.DataDir, c.HTTP.Tokens = "/elsewhere", []config.Token{{Secret: ownerToken, Tenant: tenant.Local}}
 	r, err := d.Reload(t.Context(), c)
-	if err != nil || !slices.Equal(r.Removed, []string{"a"}) || !slices.Equal(r.Restart, []string{"data_dir", "http.token"}) || !slices.Equal(r.Applied, []string{"policy.default", "project.policy.default"}) {
+	if err != nil || !slices.Equal(r.Removed, []string{"a"}) || !slices.Equal(r.Restart, []string{"data_dir", "http.token"}) ||
+		!slices.Equal(r.Applied, []string{"policy.default", "project.policy.default"}) {
 		t.Errorf("%+v %v", r, err)
 	}
 	if w := r.Warnings(c); len(w) != 1 || !strings.Contains(w[0], "needs a restart: data_dir, http.token") {

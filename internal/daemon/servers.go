@@ -281,7 +281,8 @@ func (v *servers) Logout(ctx context.Context, id tenant.ID, server string) (unre
 		recordFailure(v, audit.Line{Kind: audit.Login, Tenant: id, Server: server, Outcome: "logout_failed"})
 		return unrevoked, err
 	}
-	return unrevoked, record(ctx, v.audit, audit.Line{Kind: audit.Login, Tenant: id, Server: server, Outcome: "logged_out"}, "the login is deleted")
+	return unrevoked, record(ctx, v.audit, audit.Line{Kind: audit.Login, Tenant: id, Server: server, Outcome: "logged_out"},
+		"the login is deleted")
 }
 
 // recordFailure records a failed login or logout, unless it was of an unknown server.

@@ -25,7 +25,8 @@ func leaveCall(t *testing.T, url string, d *daemon.Daemon) (connection []string,
 	t.Helper()
 	connection = connect(t, url, ownerToken)
 	ctx, leave := context.WithCancel(t.Context())
-	res := sendHTTPContext(t, ctx, "POST", url+"/mcp", call("execute_code", `{"code":"sleep 200ms\nresult \"`+ofOwner+`\""}`), ownerToken, connection...)
+	res := sendHTTPContext(t, ctx, "POST", url+"/mcp", call("execute_code", `{"code":"sleep 200ms\nresult \"`+ofOwner+`\""}`), ownerToken,
+		connection...)
 	lines := bufio.NewScanner(res.Body)
 	for event == "" && lines.Scan() {
 		event, _ = strings.CutPrefix(lines.Text(), "id: ")
@@ -63,7 +64,8 @@ func TestAnswerIsSentAfterARestart(t *testing.T) {
 		return answer(t, sendHTTP(t, "GET", url+"/mcp", "", token, append(connection, "Last-Event-ID", event)...))
 	}
 	for range 2 { // it may be lost again
-		if got := resume(ownerToken, connection, event); !strings.Contains(got, ofOwner) || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":2,`) {
+		if got := resume(ownerToken, connection, event); !strings.Contains(got, ofOwner) || !strings.HasPrefix(got,
+			`{"jsonrpc":"2.0","id":2,`) {
 			t.Errorf("the owner gets %s", got)
 		}
 	}
@@ -83,7 +85,8 @@ func TestAnswerIsSentAfterARestart(t *testing.T) {
 			t.Errorf("%s gets another answer than for an unknown connection:\n%s", name, diff)
 		}
 	}
-	if res := sendHTTP(t, "POST", url+"/mcp", call("list_workspace_files", `{}`), ownerToken, connection...); res.StatusCode != http.StatusNotFound {
+	if res := sendHTTP(t, "POST", url+"/mcp", call("list_workspace_files", `{}`), ownerToken,
+		connection...); res.StatusCode != http.StatusNotFound {
 		t.Errorf("the connection still exists: %s", res.Status)
 	}
 }

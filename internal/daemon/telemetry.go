@@ -58,7 +58,8 @@ func (m *metrics) startScrape() {
 		m.log.Warn("the metrics of this daemon cannot be scraped", "error", why)
 		return
 	}
-	srv := &http.Server{Handler: httpserver.CheckHost(m.Handler(at.Token)), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	srv := &http.Server{Handler: httpserver.CheckHost(m.Handler(at.Token)), ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	bounded := httpserver.Limit(srv, ln, maxScrapers)
 	m.log.Info("metrics can be scraped", "address", ln.Addr().String())
 	var serving sync.WaitGroup

@@ -20,7 +20,8 @@ func settings(t *testing.T, dir, text string, features ...config.Section) *confi
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Sources{Dir: dir, File: file, Features: features, Environ: []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}})
+	c, err := config.Load(config.Sources{Dir: dir, File: file, Features: features,
+		Environ: []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +41,10 @@ func TestTiersHideServersOnEveryTransport(t *testing.T) {
 		}
 		url := serveTokens(t, cfg)
 		asks := map[string]string{
-			"the other server":     call("reveal", `{}`),
-			"the hidden tool":      call("purge", `{}`),
-			"the other's address":  strings.Replace(call("x", `{}`), `"tools/call","params":{"name":"x","arguments":{}}`, `"resources/read","params":{"uri":"upstream://secret/x"}`, 1),
+			"the other server": call("reveal", `{}`),
+			"the hidden tool":  call("purge", `{}`),
+			"the other's address": strings.Replace(call("x", `{}`), `"tools/call","params":{"name":"x","arguments":{}}`,
+				`"resources/read","params":{"uri":"upstream://secret/x"}`, 1),
 			"search":               call("search_tools", `{"query":"reveal purge secret","detail_level":"full"}`),
 			"a definition":         call("get_tool_definition", `{"tool_name":"secret.reveal"}`),
 			"a hidden definition":  call("get_tool_definition", `{"tool_name":"good.purge"}`),
@@ -57,7 +59,8 @@ func TestTiersHideServersOnEveryTransport(t *testing.T) {
 		awaitListing(t, url, profile)
 		for transport, ask := range transports {
 			t.Run(profile+" over "+transport, func(t *testing.T) {
-				if got := ask(t, url, ownerToken, call("reveal", `{}`)); profile == "passthrough" && !strings.Contains(got, "reveal answers") {
+				if got := ask(t, url, ownerToken, call("reveal", `{}`)); profile == "passthrough" && !strings.Contains(got,
+					"reveal answers") {
 					t.Errorf("the owner: %s", got)
 				}
 				if got := ask(t, url, aliceToken, call("echo", `{}`)); profile == "passthrough" && !strings.Contains(got, "echo answers") {
@@ -70,7 +73,8 @@ func TestTiersHideServersOnEveryTransport(t *testing.T) {
 				}
 				for what, message := range asks {
 					got := ask(t, url, aliceToken, message)
-					for _, hidden := range []string{"reveal answers", "purge answers", "secret.reveal\\\"", `servers.secret`, "good.purge\\\"", `mcp_server\":\"secret`, `name\":\"secret`, `name\":\"purge`} {
+					for _, hidden := range []string{"reveal answers", "purge answers", "secret.reveal\\\"", `servers.secret`,
+						"good.purge\\\"", `mcp_server\":\"secret`, `name\":\"secret`, `name\":\"purge`} {
 						if strings.Contains(got, hidden) {
 							t.Errorf("%s shows %s: %s", what, hidden, got)
 						}
@@ -88,7 +92,8 @@ func awaitListing(t *testing.T, url, profile string) {
 		return
 	}
 	for _, server := range []string{"secret", "good"} {
-		for !strings.Contains(transports["2026-07-28"](t, url, ownerToken, call("get_server_tools", `{"server_name":"`+server+`"}`)), `\"count\":`+map[string]string{"secret": "1", "good": "2"}[server]) {
+		for !strings.Contains(transports["2026-07-28"](t, url, ownerToken, call("get_server_tools", `{"server_name":"`+server+`"}`)),
+			`\"count\":`+map[string]string{"secret": "1", "good": "2"}[server]) {
 			select {
 			case <-t.Context().Done():
 				t.Fatal("the servers are not listed")
@@ -101,8 +106,10 @@ func awaitListing(t *testing.T, url, profile string) {
 func TestClientsChooseProfileAndSubset(t *testing.T) {
 	dir := t.TempDir()
 	cfg := passingOn(t, dir, map[string]upstreamtest.Script{"secret": scripted("reveal"), "good": scripted("echo", "purge")})
-	loaded := settings(t, dir, "tiers: {free: {tenants: [alice], profile: standard, servers: [good]}}\nsubsets: {some: [good], few: {tools: ['good.echo', 'secret.*']}}\n")
-	cfg.Tenants, cfg.Subsets, cfg.Limits, cfg.Workspace, cfg.PII = loaded.Tenants, loaded.Subsets, loaded.Limits, loaded.Workspace, loaded.PII
+	loaded := settings(t, dir, "tiers: {free: {tenants: [alice], profile: standard, servers: [good]}}\nsubsets: {some: [good], few: "+
+		"{tools: ['good.echo', 'secret.*']}}\n")
+	cfg.Tenants, cfg.Subsets, cfg.Limits, cfg.Workspace, cfg.PII = loaded.Tenants, loaded.Subsets, loaded.Limits, loaded.Workspace,
+		loaded.PII
 	cfg.Profile, cfg.DataDir, cfg.Backend = "full", filepath.Join(dir, "data"), fakes
 	url := serveTokens(t, cfg)
 	awaitListing(t, url, "full")
@@ -112,7 +119,8 @@ func TestClientsChooseProfileAndSubset(t *testing.T) {
 		want, not            []string
 	}{
 		{"", ownerToken, list, []string{`"get_server_tools"`, "servers.good", "secret"}, nil},
-		{"?profile=lean", ownerToken, list, []string{`"execute_code"`, `"search_tools"`}, []string{`"list_servers"`, `"write_workspace_file"`}},
+		{"?profile=lean", ownerToken, list, []string{`"execute_code"`, `"search_tools"`},
+			[]string{`"list_servers"`, `"write_workspace_file"`}},
 		{"?profile=lean", ownerToken, call("list_servers", `{}`), []string{"there is no tool"}, nil},
 		{"?profile=huge", ownerToken, list, []string{`the profile \"huge\" cannot be chosen: use lean or standard or full`}, nil},
 		{"?profile=passthrough", ownerToken, list, []string{"cannot be chosen"}, nil},
@@ -121,9 +129,12 @@ func TestClientsChooseProfileAndSubset(t *testing.T) {
 		{"?profile=full", aliceToken, list, []string{"the profile full is not available to this caller: use lean or standard"}, nil},
 		{"/p/some", ownerToken, list, []string{"Servers: good."}, nil},
 		{"/p/some?profile=lean", ownerToken, list, []string{"Servers: good."}, []string{`"write_workspace_file"`}},
-		{"/p/some", ownerToken, call("search_tools", `{"query":"reveal echo","detail_level":"name"}`), []string{"echo"}, []string{`name\":\"reveal`}},
-		{"/p/few", ownerToken, call("search_tools", `{"query":"reveal echo purge","detail_level":"name"}`), []string{"echo", "reveal"}, []string{`name\":\"purge`}},
-		{"/p/few", aliceToken, call("search_tools", `{"query":"reveal echo purge","detail_level":"name"}`), []string{"echo"}, []string{`name\":\"purge`, `name\":\"reveal`}},
+		{"/p/some", ownerToken, call("search_tools", `{"query":"reveal echo","detail_level":"name"}`), []string{"echo"},
+			[]string{`name\":\"reveal`}},
+		{"/p/few", ownerToken, call("search_tools", `{"query":"reveal echo purge","detail_level":"name"}`), []string{"echo", "reveal"},
+			[]string{`name\":\"purge`}},
+		{"/p/few", aliceToken, call("search_tools", `{"query":"reveal echo purge","detail_level":"name"}`), []string{"echo"},
+			[]string{`name\":\"purge`, `name\":\"reveal`}},
 		{"/p/some", ownerToken, call("get_tool_definition", `{"tool_name":"secret.reveal"}`), []string{"there is no tool"}, nil},
 		{"/p/none", ownerToken, list, []string{`there is no subset \"none\" of the servers`}, nil},
 		{"/p/..%2fsome", ownerToken, list, []string{"there is no subset"}, nil},

@@ -13,7 +13,8 @@ import (
 // command requests it, until ctx ends. Signals that arrive during a reload cause one more.
 func (d reloader) watchReload(ctx context.Context) {
 	dir := d.data.instances()
-	i := Instance{PID: os.Getpid(), Started: time.Now().UTC(), Files: append([]string{}, d.cfg.Files...), Request: dir.request(), Servers: d.serverStates()}
+	i := Instance{PID: os.Getpid(), Started: time.Now().UTC(), Files: append([]string{}, d.cfg.Files...), Request: dir.request(),
+		Servers: d.serverStates()}
 	update, stop, err := dir.announce(i)
 	if err != nil { // SIGHUP still works
 		d.log.Warn("this daemon is not visible to commands, which cannot make it reload", "error", err)
@@ -57,7 +58,8 @@ func (d reloader) watchReload(ctx context.Context) {
 
 // serverStates returns the states of the connections that tenants share.
 func (d reloader) serverStates() (all []ServerState) {
-	words := map[upstream.Phase]string{upstream.Stopped: "not_connected", upstream.Starting: "connecting", upstream.Ready: "connected", upstream.Failed: "failed"}
+	words := map[upstream.Phase]string{upstream.Stopped: "not_connected", upstream.Starting: "connecting", upstream.Ready: "connected",
+		upstream.Failed: "failed"}
 	for _, s := range d.Servers.Set.States() {
 		all = append(all, ServerState{s.Name, words[s.State], s.Since.UTC().Truncate(time.Millisecond), s.Reason, s.Hint})
 	}

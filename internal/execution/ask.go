@@ -74,7 +74,8 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 		if err != nil {
 			return tool.Reply{}, err
 		}
-		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Asker: a.Asker, Expires: a.Expires}, form)
+		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Asker: a.Asker,
+			Expires: a.Expires}, form)
 		elsewhere := asking.Err() != nil && ctx.Err() == nil // answered in another way
 		if again := ctx.Err() != nil && h.resumable(); err != nil && !elsewhere && !again {
 			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
@@ -101,7 +102,8 @@ var decisionForm = sync.OnceValue(func() question.Form {
 // decide returns a function that asks the user about a call whose outcome is unknown.
 func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, json.RawMessage) (tool.Decision, error) {
 	return func(asking context.Context, number int, ref tool.Ref, args json.RawMessage) (d tool.Decision, err error) {
-		text := fmt.Sprintf("The execution ended during call %d, of %s, before its answer, so that it is unknown whether it took effect. Find out, then choose: %s if it took effect, %s if the execution shall make it now, %s to end the execution.",
+		text := fmt.Sprintf("The execution ended during call %d, of %s, before its answer, so that it is unknown whether it took effect. "+
+			"Find out, then choose: %s if it took effect, %s if the execution shall make it now, %s to end the execution.",
 			number, ref, tool.TookEffect, tool.NoEffect, tool.Stop)
 		if len(args) <= maxShownArgs {
 			text += " The arguments: " + string(args)
@@ -176,7 +178,8 @@ func requestDecision(ctx context.Context, h *host, number int, ref tool.Ref, arg
 		return approval.Request{}
 	}
 	r, err := h.home.Approvals.Create(ctx, approval.Question{
-		Binding: approval.Binding{Kind: approval.Outcome, Execution: h.run.id, Occurrence: number, Ref: ref, Arguments: hex.EncodeToString(sum[:])},
+		Binding: approval.Binding{Kind: approval.Outcome, Execution: h.run.id, Occurrence: number, Ref: ref,
+			Arguments: hex.EncodeToString(sum[:])},
 		Session: h.run.Request.SessionID, Shown: shown, Origin: approval.Origin{Origin: originOf(h.executor)},
 	})
 	if err != nil {

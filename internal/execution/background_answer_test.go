@@ -61,7 +61,8 @@ func TestEndedExecutionWaitsAgain(t *testing.T) {
 	_, h := l.restart(t, nil)
 	add := func() {
 		t.Helper()
-		err := h.Runs.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ReportOnRestart, Request: []byte("{}")})
+		err := h.Runs.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ReportOnRestart,
+			Request: []byte("{}")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,8 @@ func TestEndedExecutionWaitsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	add()
-	if err := h.Journal.End(t.Context(), "exec_1", journal.End{State: journal.Waiting, Wait: journal.Wait{Events: []string{"go"}}}); err != nil {
+	if err := h.Journal.End(t.Context(), "exec_1", journal.End{State: journal.Waiting,
+		Wait: journal.Wait{Events: []string{"go"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := h.Runs.Find(t.Context(), "exec_1"); err != nil || e.State != journal.Waiting || e.Outcome != "" || e.Result != nil {

@@ -121,7 +121,8 @@ func TestTaskAfterKill(t *testing.T) {
 				t.Fatal(e, err)
 			}
 			if written {
-				text, err := json.Marshal(execution.StoredRequest{Request: execution.Request{Code: callFind + "\nresult 1\n# servers", Background: true}, Task: "Find it"})
+				text, err := json.Marshal(execution.StoredRequest{Request: execution.Request{Code: callFind + "\nresult 1\n# servers",
+					Background: true}, Task: "Find it"})
 				if err == nil {
 					err = h.Runs.SetRequest(t.Context(), id, text)
 				}

@@ -84,7 +84,8 @@ func TestBackgroundExecutionWaitsForSignal(t *testing.T) {
 	if e, _ := entry(t, h, id); e.State != journal.Waiting || !e.Due.IsZero() || l.called.Load() != 1 {
 		t.Fatalf("%+v", e)
 	}
-	if _, err := s.Resume(t.Context(), h, id); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "waits for a signal") {
+	if _, err := s.Resume(t.Context(), h, id); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(),
+		"waits for a signal") {
 		t.Errorf("it was resumed by hand: %v", err)
 	}
 	// another daemon, after this one was killed
@@ -156,7 +157,8 @@ func TestForegroundExecutionContinuesInBackground(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 	}
-	if e, r := entry(t, h, r.ExecutionID); e.Outcome != journal.Succeeded || string(r.Value) != "7" || time.Now().Before(until) || l.called.Load() != 1 {
+	if e, r := entry(t, h, r.ExecutionID); e.Outcome != journal.Succeeded || string(r.Value) != "7" || time.Now().
+		Before(until) || l.called.Load() != 1 {
 		t.Errorf("%+v %+v", e, r)
 	}
 }
@@ -227,7 +229,8 @@ func TestWaitsWithoutRecordOrSenseAreRefused(t *testing.T) {
 	if !strings.Contains(r.Error, "a step of a session or a dry run") {
 		t.Errorf("%+v", r)
 	}
-	for _, args := range []string{`{}`, `{"event":""}`, `{"until":-1}`, `{"until":1e300}`, `{"until":"x"}`, `{"event":"` + strings.Repeat("x", 801) + `"}`} {
+	for _, args := range []string{`{}`, `{"event":""}`, `{"until":-1}`, `{"until":1e300}`, `{"until":"x"}`,
+		`{"event":"` + strings.Repeat("x", 801) + `"}`} {
 		if r := s.run(t, h, "call wait "+args+"\n# wait_for"); r.Success() || r.ErrorType == execution.TypeSuspended {
 			t.Errorf("%s: %+v", args, r)
 		}
@@ -347,7 +350,8 @@ func TestBackgroundRejectsWrongRequests(t *testing.T) {
 		"timeout_seconds is":            {Request: execution.Request{Code: "1", Timeout: 2 * time.Hour}},
 		"context_vars is [1]; it must ": {Request: execution.Request{Code: "1", Vars: json.RawMessage("[1]")}},
 	} {
-		if id, err := s.scheduler().Dispatch(t.Context(), h, b, journal.ResumeOnRestart); err == nil || !strings.Contains(err.Error(), what) {
+		if id, err := s.scheduler().Dispatch(t.Context(), h, b, journal.ResumeOnRestart); err == nil || !strings.Contains(err.Error(),
+			what) {
 			t.Errorf("%s: %s %v", what, id, err)
 		}
 	}

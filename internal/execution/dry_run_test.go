@@ -42,7 +42,8 @@ func TestEndPlanRequiresDryRun(t *testing.T) {
 			t.Errorf("%s: %+v", row.args, r)
 		}
 	}
-	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "call plan_ends " + `{"call": 1, "line": 3, "why": "looks at it"}` + "\nraise PlanEnds x", DryRun: true}))
+	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "call plan_ends " + `{"call": 1, "line": 3, "why": "looks at it"}` +
+		"\nraise PlanEnds x", DryRun: true}))
 	if !r.Success() || r.PlanEndsAt == nil || r.PlanEndsAt.Line != 3 || r.Plan == nil || r.PlanID != "" {
 		t.Errorf("%+v", r)
 	}
@@ -55,14 +56,16 @@ func TestEndPlanRequiresDryRun(t *testing.T) {
 // A plan is applied with the servers that its dry run had, whichever the person's connection has.
 func TestPlanKeepsItsSubset(t *testing.T) {
 	var views []string
-	cat, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "crm"}}, Allow: func(v catalog.Viewer) []*catalog.Allow {
-		views = append(views, v.Subset)
-		return nil
-	}})
+	cat, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "crm"}},
+		Allow: func(v catalog.Viewer) []*catalog.Allow {
+			views = append(views, v.Subset)
+			return nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+	if _, err := cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"},
+		Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	calls := toolcall.New(toolcall.Config{Catalog: cat, Upstream: callerFunc(func(context.Context, tool.Call) (tool.Result, error) {

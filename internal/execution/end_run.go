@@ -55,7 +55,8 @@ func endRun(ctx context.Context, e *executor) {
 		e.r.cfg.Log.Error("store the end of an execution", "execution", x.id, "error", err)
 	}
 	undecided, _ := errors.AsType[*journal.Undecided](context.Cause(ctx))
-	if x.resumable && x.err == nil && b == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence && undecided == nil {
+	if x.resumable && x.err == nil && b == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence &&
+		undecided == nil {
 		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint(e, x), "; ")
 	}
 }
@@ -119,7 +120,8 @@ func resumeHint(e *executor, x *run) string {
 	if flag != "" {
 		more = " and with more than this limit"
 	}
-	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls return their recorded answers and are not repeated", x.id, flag, more)
+	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls "+
+		"return their recorded answers and are not repeated", x.id, flag, more)
 }
 
 // RunLater returns the end of an attempt to run a background execution that failed for a reason that passes.
@@ -143,7 +145,8 @@ func (x *run) outcome(cause error) journal.RunOutcome {
 func (x *run) outcomeJSON() ([]byte, error) {
 	res := x.result
 	if x.err != nil {
-		res = reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: "not_run", Error: fault.Message(x.err), Hint: fault.Hint(x.err)}, Details: reply.Details{Output: []string{}, ExecutionID: x.id}}
+		res = reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: "not_run", Error: fault.Message(x.err),
+			Hint: fault.Hint(x.err)}, Details: reply.Details{Output: []string{}, ExecutionID: x.id}}
 	}
 	const most = 4 << 20
 	size := 0
@@ -152,7 +155,8 @@ func (x *run) outcomeJSON() ([]byte, error) {
 	}
 	if size > most {
 		res.Images = nil
-		res.Warnings = append(res.Warnings[:len(res.Warnings):len(res.Warnings)], "the images were dropped: results of background executions are kept with at most 4 MiB of images")
+		res.Warnings = append(res.Warnings[:len(res.Warnings):len(res.Warnings)],
+			"the images were dropped: results of background executions are kept with at most 4 MiB of images")
 	}
 	return json.Marshal(res)
 }
@@ -171,7 +175,8 @@ func countSkills(ctx context.Context, e *executor) {
 
 // keepCode stores the code of a successful execution for a day.
 func keepCode(e *executor) {
-	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.run.Request.DryRun && e.run.Request.Replay == nil && e.run.Request.Tape == nil {
+	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.run.Request.DryRun && e.run.Request.Replay == nil &&
+		e.run.Request.Tape == nil {
 		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.run.Request.SessionID, Code: e.run.Request.Code})
 	}
 }

@@ -106,19 +106,30 @@ func TestAnswers(t *testing.T) {
 		return fmt.Sprintf(`{"success":false,"error":%q,"error_type":%q,"error_source":"sandpiper","hint":%q,"limit":%q,"traceback":"","output":[]`, what, word, next, word) + tail
 	}
 	for _, tc := range []struct{ name, code, want string }{
-		{"a value and output", "print a\nprint b <&> é\nresult {\"n\": 1}", `{"success":true,"result":{"n":1},"output":["a","b <&> é"]` + tail},
+		{"a value and output", "print a\nprint b <&> é\nresult {\"n\": 1}",
+			`{"success":true,"result":{"n":1},"output":["a","b <&> é"]` + tail},
 		{"no value", "print a", `{"success":true,"result":null,"output":["a"]` + tail},
 		{"stderr of a success", "stderr shown\nresult 1", `{"success":true,"result":1,"output":[],"stderr":"shown\n"` + tail},
-		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call last):\nKeyError: 'x'","output":["before"],"stderr":"shown\n"` + tail},
+		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'",
+			`{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call ` +
+				`last):\nKeyError: 'x'","output":["before"],"stderr":"shown\n"` + tail},
 		{"an exception without words", "raise ValueError", `{"success":false,"error":"ValueError","error_type":"ValueError","error_source":"code","traceback":"Traceback (most recent call last):\nValueError: ","output":[]` + tail},
-		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are intact; run it again, and if it dies again, change what calls into C (ctypes, deep recursion) or uses much memory","traceback":"","output":[]` + tail},
-		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached", "process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or set memory_mb up to 2048, whose default is the operator's sandbox.memory_mb")},
+		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter ` +
+			`died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are intact; run it again, and if it ` +
+			`dies again, change what calls into C (ctypes, deep recursion) or uses much memory","traceback":"","output":[]` + tail},
+		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached",
+			"process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or set memory_mb up to 2048, "+
+				"whose default is the operator's sandbox.memory_mb")},
 		{"processes", "exceed processes", limit("processes", "Limit of 64 on processes and threads reached", "start fewer at once")},
-		{"open files", "exceed open_files", limit("open_files", "Limit of 100 on open files reached", "close files after use, for example with a with block")},
+		{"open files", "exceed open_files", limit("open_files", "Limit of 100 on open files reached",
+			"close files after use, for example with a with block")},
 		{"file size", "exceed file_size", limit("file_size", "File size limit of 1024 MB reached", "write several smaller files")},
 		{"cpu", "exceed cpu_time", limit("cpu_time", "CPU time limit of 60 seconds reached", "do less in one call")},
-		{"result size", "exceed result_size", limit("result_size", "The result is larger than the limit of 64 MB", "return a summary and write the rest to a file in /workspace")},
-		{"disk", "exceed disk", limit("disk", "The execution was ended: the workspace quota is reached: 12.0 KB and 2 files and directories are used; more was in deleted files that the code held open, and is free again", "delete files that are not needed with delete_file, or write less; the operator can raise workspace.max_mb")},
+		{"result size", "exceed result_size", limit("result_size", "The result is larger than the limit of 64 MB",
+			"return a summary and write the rest to a file in /workspace")},
+		{"disk", "exceed disk", limit("disk", "The execution was ended: the workspace quota is reached: 12.0 KB and 2 files and "+
+			"directories are used; more was in deleted files that the code held open, and is free again",
+			"delete files that are not needed with delete_file, or write less; the operator can raise workspace.max_mb")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			res := newSetup(t, limits, fake.Config{}, admit.Config{}).run(t, newHome(t, "a"), tc.code)
@@ -135,7 +146,8 @@ func TestAnswers(t *testing.T) {
 
 func TestRestrictedModeExemptsCompiler(t *testing.T) {
 	scripts := map[string]string{pycode.CompileCode: "refuse X ours\nresult null"}
-	s := newSetup(t, execution.Config{Restriction: execution.Restriction{Module: "restricted"}}, fake.Config{Scripts: scripts}, admit.Config{})
+	s := newSetup(t, execution.Config{Restriction: execution.Restriction{Module: "restricted"}}, fake.Config{Scripts: scripts},
+		admit.Config{})
 	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		if res := s.run(t, home, "refuse RestrictedError line 1: no\nprint ran"); res.Status != sandbox.Refused ||
 			res.ErrorType != "RestrictedError" || res.Error != "line 1: no" || len(res.Output) > 0 || res.Success() {
@@ -218,7 +230,8 @@ func TestCallerContextEndsExecution(t *testing.T) {
 				x := s.start(t, ctx, home, execution.Request{Code: "sleep 1h"})
 				began := time.Now()
 				r := done(t, x)
-				if r.Status != sandbox.Cancelled || r.ErrorType != "cancelled" || time.Since(began) != time.Second || r.ExecutionID != x.ID() {
+				if r.Status != sandbox.Cancelled || r.ErrorType != "cancelled" || time.Since(began) != time.Second ||
+					r.ExecutionID != x.ID() {
 					t.Errorf("after %v: %+v", time.Since(began), r)
 				}
 				unblock()
@@ -391,7 +404,8 @@ func TestStartReturnsErrorForInvalidRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSetup(t, execution.Config{OpenWait: 3 * time.Second}, fake.Config{OpenDelay: time.Hour}, admit.Config{})
 			x := s.start(t, t.Context(), home, execution.Request{Code: "result 1"})
-			if e, err := x.Next(t.Context()); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "no sandbox could be opened within 3s" {
+			if e, err := x.Next(t.Context()); fault.KindOf(err) != fault.Unavailable ||
+				fault.Message(err) != "no sandbox could be opened within 3s" {
 				t.Errorf("%+v, %v", e, err)
 			}
 		})
@@ -400,7 +414,8 @@ func TestStartReturnsErrorForInvalidRequest(t *testing.T) {
 
 func TestValuesSurviveJSON(t *testing.T) {
 	home := newHome(t, "a")
-	req := execution.Request{Code: "get x\nimage image/png AQI=\nprint y", Vars: json.RawMessage(`{"x":[1]}`), Timeout: 30 * time.Second, MemoryMB: 100}
+	req := execution.Request{Code: "get x\nimage image/png AQI=\nprint y", Vars: json.RawMessage(`{"x":[1]}`), Timeout: 30 * time.Second,
+		MemoryMB: 100}
 	var again execution.Request
 	roundTrip(t, req, &again)
 	if d := cmp.Diff(req, again); d != "" {
@@ -439,7 +454,8 @@ func TestCheckPython(t *testing.T) {
 		{"compiles", "result null", "def f(): pass", ""},
 		{"does not compile", `result {"line": 3, "message": "invalid syntax"}`, "x", "code does not compile: line 3: invalid syntax"},
 		{"no line", `result {"line": 0, "message": "too deep"}`, "x", "code does not compile: too deep"},
-		{"a token that cannot be written", `result {"line": 3, "message": "the token is there", "token": true}`, "x", "code line 3: the token is there"},
+		{"a token that cannot be written", `result {"line": 3, "message": "the token is there", "token": true}`, "x",
+			"code line 3: the token is there"},
 		{"no code", `result {"source": " "}`, "x", "code is empty; pass the Python to run"},
 		{"takes for ever", "sleep 1h", "x", "code could not be compiled: Execution timed out after 10 seconds"},
 		{"fails at length", "raise X " + strings.Repeat("x", 3000), "x", "code could not be compiled: " + strings.Repeat("x", 300)},

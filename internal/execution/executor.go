@@ -56,7 +56,8 @@ func newExecutor(r *Runner, h *home.Home, x *run) *executor {
 // execute runs the execution. It delivers the result before it closes the sandbox; a
 // session keeps its sandbox.
 func (e *executor) execute(ctx context.Context) {
-	ctx, span := e.telemetry().Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.Request.SessionID, Execution: e.run.id})
+	ctx, span := e.telemetry().Start(ctx, telemetry.Execution,
+		telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.Request.SessionID, Execution: e.run.id})
 	if res := checkOf(e).Before(ctx); res != nil {
 		e.finish(ctx, span, *res, nil)
 		return
@@ -70,7 +71,8 @@ func (e *executor) execute(ctx context.Context) {
 	}
 	res, err := e.runCode(ctx, sb)
 	if e.step != nil {
-		res, err = e.step.End(res, err, session.Step{Description: e.run.Request.Description, Code: e.run.Request.Code, Vars: e.run.Request.Vars}, e.run.record)
+		res, err = e.step.End(res, err, session.Step{Description: e.run.Request.Description, Code: e.run.Request.Code,
+			Vars: e.run.Request.Vars}, e.run.record)
 		e.finish(ctx, span, res, err)
 		return
 	}
@@ -244,7 +246,8 @@ func (e *executor) runCode(ctx context.Context, sb sandbox.Sandbox) (reply.Resul
 	limit.Resume()
 	outcome, err := sb.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && program.Restriction == "" && !host.tools.Refused() {
-		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
+		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed),
+			Error: "the worker reported a refusal that the host did not make"}
 	}
 	outcome = host.dry.AdjustOutcome(outcome)
 	res := reply.Result{Elapsed: limit.Ran(), Usage: outcome.Usage}

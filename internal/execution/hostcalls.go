@@ -53,7 +53,8 @@ var (
 )
 
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
+	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot},
+		slots: make(chan struct{}, hostcall.MaxConcurrent)}
 	if e.run.Request.DryRun {
 		h.dry = &plan.DryRun{}
 	}
@@ -69,7 +70,8 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 func newTable(h *host) hostcall.Table {
 	var more [][]hostcall.Method
 	for _, of := range h.r.cfg.HostCalls() {
-		more = append(more, of.Methods(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil, Audit: func(kind audit.Kind, complete func(*audit.Line)) { auditOf(h, kind, complete) }}))
+		more = append(more, of.Methods(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil,
+			Audit: func(kind audit.Kind, complete func(*audit.Line)) { auditOf(h, kind, complete) }}))
 	}
 	return hostcall.NewTable(append(more,
 		files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
@@ -178,7 +180,9 @@ func (h *host) Output(p []byte) error {
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
 	m := h.table()[method]
-	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == steps.MethodDone && journal.StepsDue(h.run.record) { // a replayed call may wait for others
+	// a replayed call may wait for others
+	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() ||
+		method == steps.MethodDone && journal.StepsDue(h.run.record) {
 		return nil, false, nil
 	}
 	select {
@@ -313,7 +317,8 @@ func callOrReplay(ctx context.Context, h *host, m hostcall.Method, args []byte) 
 	if !m.Has(hostcall.Replayed) {
 		return m.Handle(ctx, args)
 	}
-	return h.callOnce(ctx, journal.HostCall{Method: m.Name, Args: args}, m.Has(hostcall.Durable), func(ctx context.Context) (any, error) { return m.Handle(ctx, args) })
+	return h.callOnce(ctx, journal.HostCall{Method: m.Name, Args: args}, m.Has(hostcall.Durable),
+		func(ctx context.Context) (any, error) { return m.Handle(ctx, args) })
 }
 
 // maxMessage limits a progress message, in bytes.

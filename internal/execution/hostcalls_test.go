@@ -35,12 +35,14 @@ func TestInternalErrorsOfCallsAreLogged(t *testing.T) {
 	broken := func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{}, errors.New("no connection of ada@example.com")
 	}
-	s := newSetup(t, execution.Config{Privacy: rules, Tools: tools(t, broken), Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})
+	s := newSetup(t, execution.Config{Privacy: rules, Tools: tools(t, broken), Log: slog.New(slog.NewTextHandler(&log, nil))},
+		fake.Config{}, admit.Config{})
 	r := s.run(t, newHome(t, "a"), callFind)
 	if !strings.Contains(r.Error, "something went wrong inside Sandpiper; its log says what") {
 		t.Errorf("%+v", r)
 	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "execution="+r.ExecutionID+" method=call_tool error=\"no connection of [EMAIL_") {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text,
+		"execution="+r.ExecutionID+" method=call_tool error=\"no connection of [EMAIL_") {
 		t.Errorf("the log is %q", text)
 	}
 }
@@ -68,15 +70,18 @@ func TestInternalErrorsOfOtherCallsAreLogged(t *testing.T) {
 		return askllm.Completion{}, errors.New("a broken pipe")
 	})
 	var log logtest.Log
-	s := newSetup(t, execution.Config{HostCalls: askingOf(lost), Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})
+	s := newSetup(t, execution.Config{HostCalls: askingOf(lost), Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{},
+		admit.Config{})
 	for method, args := range map[string]string{
-		"save_skill": `{"name": "x", "code": "x = 1"}`, "load_skill": `{"name": "x"}`, "list_skills": `{}`, "search_skills": `{"query": "x"}`, "use_skill": `{"name": "x"}`,
+		"save_skill": `{"name": "x", "code": "x = 1"}`, "load_skill": `{"name": "x"}`, "list_skills": `{}`,
+		"search_skills": `{"query": "x"}`, "use_skill": `{"name": "x"}`,
 		"save_state": `{"name": "n", "value": 1}`, "get_state": `{"name": "n"}`, "ask_llm": `{"prompt": "x"}`,
 	} {
 		before := len(log.String())
 		r := s.run(t, h, "call "+method+" "+args)
 		text := log.String()[before:]
-		if internal := strings.Contains(r.Error, "its log says what"); !internal || strings.Count(text, "a call of code failed") != 1 || !strings.Contains(text, "execution="+r.ExecutionID+" method="+method+" error=") {
+		if internal := strings.Contains(r.Error, "its log says what"); !internal || strings.Count(text, "a call of code failed") != 1 ||
+			!strings.Contains(text, "execution="+r.ExecutionID+" method="+method+" error=") {
 			t.Errorf("%s: %s, and the log has %q", method, r.Error, text)
 		}
 	}
@@ -87,11 +92,13 @@ func TestSkillsBelongToTenant(t *testing.T) {
 	a, b := newHome(t, "a", all), newHome(t, "b", all)
 	s := defaultSetup(t)
 	save := `call save_skill {"name": "double", "code": "def double(x): return 2 * x", "description": "twice", "tags": ["math"]}`
-	if r := s.run(t, a, save); !r.Success() || !strings.Contains(string(r.Value), `"message":"Skill 'double' saved: from skills import double; double(x)"`) {
+	if r := s.run(t, a, save); !r.Success() || !strings.Contains(string(r.Value),
+		`"message":"Skill 'double' saved: from skills import double; double(x)"`) {
 		t.Fatalf("%s %+v", r.Value, r)
 	}
 	for _, tc := range []struct{ name, code, want string }{
-		{"load", `call load_skill {"name": "double"}`, `{"name":"double","code":"def double(x): return 2 * x","metadata":{"name":"double","description":"twice","tags":["math"]`},
+		{"load", `call load_skill {"name": "double"}`, `{"name":"double","code":"def double(x): return 2 * ` +
+			`x","metadata":{"name":"double","description":"twice","tags":["math"]`},
 		{"list", `call list_skills {}`, `[{"name":"double"`},
 		{"list without arguments", `call list_skills`, `[{"name":"double"`},
 	} {
@@ -114,7 +121,9 @@ func TestStatesBelongToTenant(t *testing.T) {
 	for _, tc := range []struct{ code, want string }{
 		{`call get_state {"name": "n"}`, `{"version":0,"value":null}`},
 		{`call save_state {"name": "n", "value": {"x": 1}, "version": 0}`, `{"version":1}`},
-		{`call save_state {"name": "n", "value": 2, "version": 0}`, `{"version":1,"conflict":"state \"n\" has version 1, not 0: it has changed since it was read: read it again, and repeat the change"}`},
+		{`call save_state {"name": "n", "value": 2, "version": 0}`,
+			`{"version":1,"conflict":"state \"n\" has version 1, not 0: it has changed since it was read: read it again, and repeat the ` +
+				`change"}`},
 		{`call save_state {"name": "n", "value": 2, "version": 1}`, `{"version":2}`},
 		{`call get_state {"name": "n"}`, `{"version":2,"value":2}`},
 	} {
@@ -134,7 +143,9 @@ func TestDryRunSavesNoState(t *testing.T) {
 	for _, tc := range []struct{ code, want string }{
 		{`call save_state {"name": "n", "value": 2, "version": 1}` + "\n" + `call get_state {"name": "n"}`, `{"version":2,"value":2}`},
 		{`call save_state {"name": "n", "value": null}` + "\n" + `call get_state {"name": "n"}`, `{"version":0,"value":null}`},
-		{`call save_state {"name": "n", "value": 2, "version": 9}`, `{"version":1,"conflict":"state \"n\" has version 1, not 9: it has changed since it was read: read it again, and repeat the change"}`},
+		{`call save_state {"name": "n", "value": 2, "version": 9}`,
+			`{"version":1,"conflict":"state \"n\" has version 1, not 9: it has changed since it was read: read it again, and repeat the ` +
+				`change"}`},
 	} {
 		r := done(t, s.start(t, t.Context(), home, execution.Request{Code: tc.code, DryRun: true}))
 		if string(r.Value) != tc.want {

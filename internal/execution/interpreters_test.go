@@ -99,7 +99,8 @@ func TestRefusalKeepsSessionInterpreter(t *testing.T) {
 		first := s.call(t, home, "one", "set x 5")
 		refused := s.call(t, home, "one", "refuse RestrictedError line 1: no\nset x 6")
 		third := s.call(t, home, "one", "get x")
-		if got, want := states(first, refused, third), []string{"new", "live", "live"}; !cmp.Equal(got, want) || string(third.Value) != "5" {
+		if got, want := states(first, refused, third), []string{"new", "live", "live"}; !cmp.Equal(got, want) ||
+			string(third.Value) != "5" {
 			t.Errorf("states %q, want %q; x is %s", got, want, third.Value)
 		}
 		if is := refused.LogText(); is != "error: RestrictedError: line 1: no" {
@@ -155,14 +156,16 @@ func TestWaitForSessionIsBounded(t *testing.T) {
 		synctest.Wait()
 		late := s.start(t, t.Context(), home, req)
 		synctest.Wait()
-		if err := s.startError(t, t.Context(), home, req); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), "2 more are waiting") {
+		if err := s.startError(t, t.Context(), home, req); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(),
+			"2 more are waiting") {
 			t.Errorf("the third that waits: %v", err)
 		}
 		cancel()
 		if r := done(t, left); r.ErrorType != "cancelled" {
 			t.Errorf("the call that was cancelled: %+v", r)
 		}
-		if _, err := late.Next(t.Context()); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(), `session "one" is still running another call after 10 seconds`) {
+		if _, err := late.Next(t.Context()); fault.KindOf(err) != fault.Exhausted || !strings.Contains(err.Error(),
+			`session "one" is still running another call after 10 seconds`) {
 			t.Errorf("the call that waited too long: %v", err)
 		}
 		if r := done(t, first); string(r.Value) != "1" {
@@ -187,14 +190,16 @@ func TestEndedInterpreterIsReported(t *testing.T) {
 					t.Errorf("%s: %+v", r.ErrorType, r.Session)
 				}
 				s.wantLive(t, 0)
-				if r = s.call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" || !strings.Contains(r.Session.Note, "/workspace/sessions/one.json") {
+				if r = s.call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" || !strings.Contains(r.Session.Note,
+					"/workspace/sessions/one.json") {
 					t.Errorf("the next call: %+v", r.Session)
 				}
 				if r = s.call(t, home, "one", "result 1"); r.Session.State != "live" || r.Session.Note != "" {
 					t.Errorf("the call after it: %+v", r.Session)
 				}
 				steps, err := home.Sessions.Replay(t.Context(), "one")
-				if err != nil || len(steps) != 4 || !steps[1].InterpreterLost || steps[0].InterpreterLost || steps[2].InterpreterLost || !strings.HasPrefix(steps[1].Result, "error: ") {
+				if err != nil || len(steps) != 4 || !steps[1].InterpreterLost || steps[0].InterpreterLost || steps[2].InterpreterLost ||
+					!strings.HasPrefix(steps[1].Result, "error: ") {
 					t.Errorf("%+v, %v", steps, err)
 				}
 			})
@@ -263,7 +268,8 @@ func TestIdleInterpreterIsFrozenThenEnded(t *testing.T) {
 func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTenants(t)
-		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessionSetup(t, execution.Sessions{PerTenant: 3, Live: 5})
+		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessionSetup(t,
+			execution.Sessions{PerTenant: 3, Live: 5})
 		next := func(home *home.Home, ids ...string) (states []string) {
 			for _, id := range ids {
 				time.Sleep(time.Second)
@@ -345,7 +351,8 @@ func TestInterpreterMemoryIsFixedAtStart(t *testing.T) {
 		}
 	}
 	err := s.startError(t, t.Context(), home, req(800))
-	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), `memory_mb is 800, but the interpreter of session "one" was started with 700`) {
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(),
+		`memory_mb is 800, but the interpreter of session "one" was started with 700`) {
 		t.Error(err)
 	}
 	if r := s.call(t, home, "one", "exceed memory"); !strings.Contains(r.Error, "700 MB") {
@@ -356,14 +363,19 @@ func TestInterpreterMemoryIsFixedAtStart(t *testing.T) {
 // A live interpreter has the modules of the subset that it was started in.
 func TestSessionRefusesAnotherSubset(t *testing.T) {
 	office := "servers of office"
-	home, s := newHome(t, "a"), newSetup(t, execution.Config{SubsetModules: func(tenant.ID, string) (string, string) { return "modules", office }}, fake.Config{}, admit.Config{})
+	home, s := newHome(t, "a"), newSetup(t, execution.Config{SubsetModules: func(tenant.ID, string) (string, string) {
+		return "modules",
+			office
+	}}, fake.Config{}, admit.Config{})
 	req := func(subset string) execution.Request {
 		return execution.Request{SessionID: "one", Code: "result 1", Subset: subset}
 	}
 	done(t, s.start(t, t.Context(), home, req("office")))
-	for subset, want := range map[string]string{"": `session "one" has the servers of /mcp/p/office, and this request those of /mcp`, "few": "this request those of /mcp/p/few"} {
+	for subset, want := range map[string]string{"": `session "one" has the servers of /mcp/p/office, and this request those of /mcp`,
+		"few": "this request those of /mcp/p/few"} {
 		err := s.startError(t, t.Context(), home, req(subset))
-		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), want) || !strings.Contains(fault.Hint(err), "another session_id") {
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), want) || !strings.Contains(fault.Hint(err),
+			"another session_id") {
 			t.Errorf("%q: %v, %q", subset, err, fault.Hint(err))
 		}
 	}
@@ -371,7 +383,8 @@ func TestSessionRefusesAnotherSubset(t *testing.T) {
 		t.Errorf("the same subset: %+v", r.Session)
 	}
 	office = "other servers"
-	if r := done(t, s.start(t, t.Context(), home, req("office"))); r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "the operator has changed the settings") {
+	if r := done(t, s.start(t, t.Context(), home, req("office"))); r.Session.State != reply.SessionRestarted ||
+		!strings.Contains(r.Session.Note, "the operator has changed the settings") {
 		t.Errorf("after its servers have changed: %+v", r.Session)
 	}
 }
@@ -398,10 +411,12 @@ func TestCheckpointIsDurableWhenItReturns(t *testing.T) {
 	if c := log.Checkpoint; string(c.Step) != `"4"` || string(c.Context) != "null" || c.LastTask != "task_002" || len(log.Tasks) != 2 {
 		t.Errorf("%+v", c)
 	}
-	if r := s.run(t, home, `call checkpoint {"step": 3, "context": 1}`); r.ErrorType != "ValueError" || !strings.Contains(r.Error, "this code runs without one") {
+	if r := s.run(t, home, `call checkpoint {"step": 3, "context": 1}`); r.ErrorType != "ValueError" || !strings.Contains(r.Error,
+		"this code runs without one") {
 		t.Errorf("without a session: %+v", r)
 	}
-	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`, Replay: &sessions.Rerun{}})
+	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`,
+		Replay: &sessions.Rerun{}})
 	if r := done(t, x); !r.Success() {
 		t.Errorf("in a replay: %+v", r)
 	}
@@ -430,7 +445,8 @@ func TestStepListsItsStateFiles(t *testing.T) {
 	t.Cleanup(func() { r.Close(context.Background()) })
 	for written := time.Now(); time.Since(written) < 20*time.Millisecond; { // the resolution of file times
 	}
-	for _, code := range []string{"# nothing", "# write state/one.json", "# write other.json", "# write state/sub/two.json", "# write state/one.json"} {
+	for _, code := range []string{"# nothing", "# write state/one.json", "# write other.json", "# write state/sub/two.json",
+		"# write state/one.json"} {
 		x, err := r.Start(t.Context(), home, execution.Request{Code: code, SessionID: "one"})
 		if err != nil {
 			t.Fatal(err)
@@ -468,7 +484,8 @@ func TestFailedOpenLeavesNoInterpreter(t *testing.T) {
 	s := newSetup(t, execution.Config{}, fake.Config{OpenError: errors.New("no sandbox")}, admit.Config{})
 	home := newHome(t, "a")
 	for range 3 {
-		if err := s.startError(t, t.Context(), home, execution.Request{SessionID: "one", Code: "result 1"}); fault.KindOf(err) != fault.Unavailable {
+		if err := s.startError(t, t.Context(), home, execution.Request{SessionID: "one",
+			Code: "result 1"}); fault.KindOf(err) != fault.Unavailable {
 			t.Error(err)
 		}
 	}

@@ -30,7 +30,8 @@ func TestLargeAnswerIsStored(t *testing.T) {
 	for name, c := range map[string]struct{ content, ending, preview string }{
 		"JSON": {`{"rows":[` + strings.Repeat(`{"id":7,"name":"x"},`, 100_000) + `{"id":8,"name":"y"}]}`, ".json",
 			`"json":true,"preview":{"type":"object","count":1,"keys":[{"name":"rows","type":"array","count":100001,`},
-		"text": {strings.Repeat("lörem ipsum, ", 200_000), ".txt", `"json":false,"preview":{"type":"string","chars":2600000,"value":"lörem ipsum, `},
+		"text": {strings.Repeat("lörem ipsum, ", 200_000), ".txt",
+			`"json":false,"preview":{"type":"string","chars":2600000,"value":"lörem ipsum, `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home, stranger := newHome(t, "a"), newHome(t, "b")
@@ -47,7 +48,8 @@ func TestLargeAnswerIsStored(t *testing.T) {
 				t.Fatalf("%+v %v", r, err)
 			}
 			file := strings.TrimPrefix(answer.File.Path, "/workspace/")
-			if !strings.HasPrefix(file, ".results/"+r.ExecutionID+".") || !strings.HasSuffix(file, c.ending) || answer.File.Bytes != len(c.content) {
+			if !strings.HasPrefix(file, ".results/"+r.ExecutionID+".") || !strings.HasSuffix(file, c.ending) ||
+				answer.File.Bytes != len(c.content) {
 				t.Errorf("%.300s", r.Value)
 			}
 			if got := readFile(t, home, file); got != c.content {

@@ -90,7 +90,8 @@ func publicError(log *slog.Logger, err error, what string) error {
 
 // enterStep waits for the turn of the request's session.
 func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
-	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.run.Request.SessionID}, Log: e.home.Sessions, Workspace: e.home.Workspace}
+	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.run.Request.SessionID}, Log: e.home.Sessions,
+		Workspace: e.home.Workspace}
 	if again := e.run.Request.Replay; again != nil {
 		cfg.Replayed, cfg.Acquired = true, again.Acquired
 	}

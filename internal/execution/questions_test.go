@@ -48,7 +48,8 @@ func TestOpenQuestionPausesClockAndYieldsSlot(t *testing.T) {
 	home := newHome(t, "a")
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 1})
-		x := s.start(t, t.Context(), home, execution.Request{Code: "sleep 4s\n" + askColour + "\nsleep 4s\nresult 1", Timeout: 10 * time.Second})
+		x := s.start(t, t.Context(), home, execution.Request{Code: "sleep 4s\n" + askColour + "\nsleep 4s\nresult 1",
+			Timeout: 10 * time.Second})
 		want := []question.Question{{ID: "q1", Text: "Which colour?",
 			Schema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`)}}
 		if d := cmp.Diff(want, nextQuestions(t, x)); d != "" {
@@ -219,7 +220,11 @@ func TestSuspendedExecutionsOfOtherTenantsDoNotCount(t *testing.T) {
 	t.Cleanup(func() { _ = process.Close() })
 	all := openTenants(t, process)
 	var calls atomic.Int64
-	s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result, error) { calls.Add(1); return tool.Result{}, nil })}, fake.Config{}, admit.Config{Concurrent: 200, Queued: 200})
+	s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result,
+		error) {
+		calls.Add(1)
+		return tool.Result{}, nil
+	})}, fake.Config{}, admit.Config{Concurrent: 200, Queued: 200})
 	first := ""
 	suspend := func(home *home.Home) error {
 		x := s.start(t, t.Context(), home, execution.Request{Code: callFind + "\n" + askColour})
@@ -244,7 +249,8 @@ func TestSuspendedExecutionsOfOtherTenantsDoNotCount(t *testing.T) {
 		t.Errorf("number 9 of one tenant: %v", err)
 	}
 	open, _ := s.backend.Count()
-	for deadline := time.Now().Add(10 * time.Second); open > 65 && time.Now().Before(deadline); open, _ = s.backend.Count() { // with the last one, which is not suspended
+	// with the last one, which is not suspended
+	for deadline := time.Now().Add(10 * time.Second); open > 65 && time.Now().Before(deadline); open, _ = s.backend.Count() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if open > 65 {

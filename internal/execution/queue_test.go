@@ -20,7 +20,8 @@ func TestTenantCannotHoldAllSlots(t *testing.T) {
 		s := newSetup(t, execution.Config{}, fake.Config{}, admit.Config{Concurrent: 8, PerOwner: 6, Wait: time.Hour})
 		var flood []*execution.Execution
 		for range 12 {
-			flood = append(flood, s.start(t, t.Context(), alice, execution.Request{Code: "sleep 300s\nresult 1", Timeout: 300 * time.Second}))
+			flood = append(flood, s.start(t, t.Context(), alice,
+				execution.Request{Code: "sleep 300s\nresult 1", Timeout: 300 * time.Second}))
 		}
 		synctest.Wait()
 		began := time.Now()
@@ -35,7 +36,8 @@ func TestTenantCannotHoldAllSlots(t *testing.T) {
 			}
 		}
 		slices.Sort(messages)
-		if len(messages) != 6 || !strings.HasPrefix(messages[5], "waiting for a free slot: expected to start in ") || !strings.HasSuffix(messages[5], ", after 5 other executions") {
+		if len(messages) != 6 || !strings.HasPrefix(messages[5], "waiting for a free slot: expected to start in ") ||
+			!strings.HasSuffix(messages[5], ", after 5 other executions") {
 			t.Errorf("%q", messages)
 		}
 		for _, x := range flood {

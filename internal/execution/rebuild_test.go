@@ -19,13 +19,15 @@ import (
 
 func (s setup) rebuild(t *testing.T, h *home.Home, id string, repeatCalls bool) (*sessions.Rebuilt, error) {
 	t.Helper()
-	return execution.RebuildSession(t.Context(), s.Runner, h, execution.Rebuild{Session: id, RepeatCalls: repeatCalls, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-		x, err := s.Start(ctx, h, req)
-		if err != nil {
-			return reply.Result{}, err
-		}
-		return done(t, x), nil
-	}})
+	return execution.RebuildSession(t.Context(), s.Runner, h,
+		execution.Rebuild{Session: id, RepeatCalls: repeatCalls,
+			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+				x, err := s.Start(ctx, h, req)
+				if err != nil {
+					return reply.Result{}, err
+				}
+				return done(t, x), nil
+			}})
 }
 
 const saveFive = `call save_state {"name": "n", "value": 5, "version": null}`
@@ -71,7 +73,8 @@ func TestRebuildOfFreshInterpreter(t *testing.T) {
 	s.call(t, h, "one", "set y 1")
 	s, h = l.restart(t, map[string]string{"late": "get x"})
 	for _, code := range []string{"set y 2", "late", "set z 3"} {
-		if r := s.call(t, h, "one", code); code == "set y 2" && (r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "resume_session")) {
+		if r := s.call(t, h, "one", code); code == "set y 2" && (r.Session.State != reply.SessionRestarted ||
+			!strings.Contains(r.Session.Note, "resume_session")) {
 			t.Fatalf("%+v", r.Session)
 		}
 	}
@@ -90,7 +93,9 @@ func TestRebuildOfFreshInterpreter(t *testing.T) {
 	if _, err := s.rebuild(t, h, "one", false); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "live interpreter") {
 		t.Errorf("an intact session was rebuilt: %v", err)
 	}
-	if _, err := h.Sessions.Append(t.Context(), "one", session.Step{Code: "set x 6", Result: "null", Recorded: session.Complete}); err != nil { // by another process
+	// by another process
+	if _, err := h.Sessions.Append(t.Context(), "one", session.Step{Code: "set x 6", Result: "null",
+		Recorded: session.Complete}); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := s.rebuild(t, h, "one", false); err != nil || b.Tasks != 9 {
@@ -121,7 +126,8 @@ func rebuildAfterDivergence(t *testing.T, ended bool) {
 		s, h = l.restart(t, scripts)
 	}
 	b, err := s.rebuild(t, h, "one", false)
-	if err != nil || b.Tasks != 2 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "task_002 ran without the variables of earlier tasks and is skipped: task_002 cannot be replayed") {
+	if err != nil || b.Tasks != 2 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0],
+		"task_002 ran without the variables of earlier tasks and is skipped: task_002 cannot be replayed") {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	if r := s.call(t, h, "one", "get x"); string(r.Value) != "5" || l.called.Load() != 0 {
@@ -144,16 +150,17 @@ func TestFailedRebuildLeavesNoInterpreter(t *testing.T) {
 	s.call(t, h, "one", "set y 6")
 	s, h = l.restart(t, nil)
 	n := 0
-	_, err := execution.RebuildSession(t.Context(), s.Runner, h, execution.Rebuild{Session: "one", Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-		if n++; n == 2 {
-			return reply.Result{}, fault.New(fault.Exhausted, "busy")
-		}
-		x, err := s.Start(ctx, h, req)
-		if err != nil {
-			return reply.Result{}, err
-		}
-		return done(t, x), nil
-	}})
+	_, err := execution.RebuildSession(t.Context(), s.Runner, h,
+		execution.Rebuild{Session: "one", Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+			if n++; n == 2 {
+				return reply.Result{}, fault.New(fault.Exhausted, "busy")
+			}
+			x, err := s.Start(ctx, h, req)
+			if err != nil {
+				return reply.Result{}, err
+			}
+			return done(t, x), nil
+		}})
 	if fault.KindOf(err) != fault.Exhausted {
 		t.Fatal(err)
 	}
@@ -176,14 +183,16 @@ func TestRebuildStopsBeforeCallThatIsNotOnRecord(t *testing.T) {
 		`call ask {"question": "Who is it?"}`: "task_002 cannot be replayed: the code calls ask, which is not on record",
 	} {
 		s, h := l.restart(t, map[string]string{"task": script})
-		if _, err := s.rebuild(t, h, "one", true); fault.KindOf(err) != fault.Invalid || !strings.HasPrefix(err.Error(), want) || !strings.Contains(fault.Hint(err), "stopped before this call") {
+		if _, err := s.rebuild(t, h, "one", true); fault.KindOf(err) != fault.Invalid || !strings.HasPrefix(err.Error(), want) ||
+			!strings.Contains(fault.Hint(err), "stopped before this call") {
 			t.Errorf("%v, want %s", err, want)
 		}
 		s.wantLive(t, 0)
 	}
 	s, h = l.restart(t, map[string]string{"task": "result 1"})
 	b, err := s.rebuild(t, h, "one", false)
-	if err != nil || len(b.Differs) != 1 || !cmp.Equal(b.Notes, []string{"task_002 did not make all of its recorded calls again: crm.find"}) {
+	if err != nil || len(b.Differs) != 1 || !cmp.Equal(b.Notes,
+		[]string{"task_002 did not make all of its recorded calls again: crm.find"}) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if n := l.called.Load(); n != 1 {
@@ -207,7 +216,9 @@ func TestRebuildRepeatsCallsWithoutRecordOnlyIfAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.rebuild(t, h, "old", false)
-	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "task_003 cannot be replayed: the code calls crm.find, which is not on record; it is older") || !strings.Contains(fault.Hint(err), "--repeat-calls") {
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(),
+		"task_003 cannot be replayed: the code calls crm.find, which is not on record; it is older") ||
+		!strings.Contains(fault.Hint(err), "--repeat-calls") {
 		t.Errorf("%v, hint %s", err, fault.Hint(err))
 	}
 	if n := l.called.Load(); n != 0 {

@@ -46,7 +46,8 @@ type endedRun struct {
 const retainSuspended = 24 * time.Hour
 
 func newRegistry(most int, keep time.Duration) *registry {
-	return &registry{maxEnded: most, retainFor: keep, closing: make(chan struct{}), runs: make(map[string]entry), counts: make(map[string]int64)}
+	return &registry{maxEnded: most, retainFor: keep, closing: make(chan struct{}), runs: make(map[string]entry),
+		counts: make(map[string]int64)}
 }
 
 // register adds an execution and counts it as busy; false once the registry is closed.
@@ -157,7 +158,8 @@ func (b *registry) suspend(x *run) error {
 		slices.SortFunc(waiting, func(a, b *run) int { return a.started.Compare(b.started) })
 		i := slices.IndexFunc(waiting, (*run).canPark)
 		if i < 0 {
-			return fault.New(fault.Exhausted, "%d suspended executions of this server need their process, which is the maximum", len(waiting)).WithHint("try again later")
+			return fault.New(fault.Exhausted, "%d suspended executions of this server need their process, which is the maximum",
+				len(waiting)).WithHint("try again later")
 		}
 		waiting[i].park()
 	}
@@ -251,7 +253,8 @@ func (r *Runner) Stats() Stats {
 	b := r.registry
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Stats{Running: b.running, Waiting: r.cfg.Queue.Load().Waiting, Live: r.interpreters.Count(), Ended: make(map[string]int64, len(b.counts))}
+	s := Stats{Running: b.running, Waiting: r.cfg.Queue.Load().Waiting, Live: r.interpreters.Count(),
+		Ended: make(map[string]int64, len(b.counts))}
 	for k, n := range b.counts {
 		s.Ended[k] = n
 	}

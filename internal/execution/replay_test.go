@@ -54,9 +54,10 @@ func newRestarts(t *testing.T) *restarts {
 func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *home.Home) {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), RecentCode: -1, Process: process, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
-		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: l.expire})
-	}})
+	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), RecentCode: -1, Process: process,
+		Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+			return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: l.expire})
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,8 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	}
 
 	second, home := l.restart(t, nil)
-	if left := recordedRuns(t, home); len(left) != 1 || left[0].Reason != journal.Suspended || left[0].Execution != x.ID() || left[0].Answered != 3 {
+	if left := recordedRuns(t, home); len(left) != 1 || left[0].Reason != journal.Suspended || left[0].Execution != x.ID() ||
+		left[0].Answered != 3 {
 		t.Errorf("left is %+v", left)
 	}
 	x, err := second.Resume(t.Context(), home, x.ID())
@@ -156,7 +158,8 @@ func TestInterruptedExecutionIsResumed(t *testing.T) {
 	l := newRestarts(t)
 	s, home := l.restart(t, map[string]string{"# servers": callFind + "\ncrash"})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
-	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "are not repeated") || s.Find(home, r.ExecutionID) != nil {
+	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "are not repeated") ||
+		s.Find(home, r.ExecutionID) != nil {
 		t.Fatalf("%+v", r)
 	}
 	for range 2 {
@@ -190,25 +193,32 @@ func TestCompletedExecutionIsNotResumed(t *testing.T) {
 func TestDivergenceEndsReplayAndIsReported(t *testing.T) {
 	l := newRestarts(t)
 	const with = `call call_tool {"server": "crm", "tool": "find", "args": {"name": %q, "n": %d}}`
-	first, home := l.restart(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\ncrash"})
+	first, home := l.restart(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret",
+		2) + "\ncrash"})
 	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
 	id := r.ExecutionID
 	for script, want := range map[string]string{
-		fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "hidden", 2):                    `as call 2 it asks for crm.find with another value of "name" than the first run`,
-		fmt.Sprintf(with, "secret", 1) + "\n" + `call load_skill {"name": "x"}`:                   "as call 2 it asks for load_skill, and the first run asked for crm.find",
-		`call read_resource {"server": "crm", "uri": "x"}`:                                        "as call 1 it asks for read_resource of crm, and the first run asked for crm.find",
-		fmt.Sprintf(with, "secret", 3) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult \"x\"": `as call 1 it asks for crm.find with another value of "n" than the first run`,
+		fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "hidden",
+			2): `as call 2 it asks for crm.find with another value of "name" than the first run`,
+		fmt.Sprintf(with, "secret", 1) + "\n" + `call load_skill {"name": "x"}`: "as call 2 it asks for load_skill, " +
+			"and the first run asked for crm.find",
+		`call read_resource {"server": "crm", "uri": "x"}`: "as call 1 it asks for read_resource " +
+			"of crm, and the first run asked for crm.find",
+		fmt.Sprintf(with, "secret", 3) + "\n" + fmt.Sprintf(with, "secret",
+			2) + "\nresult \"x\"": `as call 1 it asks for crm.find with another value of "n" than the first run`,
 	} {
 		s, home := l.restart(t, map[string]string{"# servers": script})
 		r := s.resume(t, home, id)
-		if r.ErrorType != reply.TypeDivergence || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") || r.Value != nil || r.Hint == "" {
+		if r.ErrorType != reply.TypeDivergence || !strings.Contains(r.Error, want) || strings.Contains(r.Error+r.Hint, "secret") ||
+			r.Value != nil || r.Hint == "" {
 			t.Errorf("%+v, want %s", r, want)
 		}
 	}
 	if l.called.Load() != 2 {
 		t.Errorf("%d calls were made", l.called.Load())
 	}
-	s, home := l.restart(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret", 2) + "\nresult 5"})
+	s, home := l.restart(t, map[string]string{"# servers": fmt.Sprintf(with, "secret", 1) + "\n" + fmt.Sprintf(with, "secret",
+		2) + "\nresult 5"})
 	if r := s.resume(t, home, id); string(r.Value) != "5" { // the divergence has not damaged the record
 		t.Errorf("%+v", r)
 	}
@@ -248,9 +258,11 @@ func TestReplayUsesRecordedAnswers(t *testing.T) {
 func TestReplaySavesNoStateAgain(t *testing.T) {
 	l := newRestarts(t)
 	const save = `call save_state {"name": "n", "value": 1, "version": 0}`
-	first, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{`call get_state {"name": "n"}`, save, callFind, "crash"}, "\n")})
+	first, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{`call get_state {"name": "n"}`, save, callFind,
+		"crash"}, "\n")})
 	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
-	second, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{`call get_state {"name": "n"}`, save, callFind, `call get_state {"name": "n"}`}, "\n")})
+	second, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{`call get_state {"name": "n"}`, save, callFind,
+		`call get_state {"name": "n"}`}, "\n")})
 	if again := second.resume(t, home, r.ExecutionID); string(again.Value) != `{"version":1,"value":1}` {
 		t.Errorf("%+v", again)
 	}

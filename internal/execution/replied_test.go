@@ -91,7 +91,8 @@ func TestAnswersOfThreadsSurviveKill(t *testing.T) {
 		}
 	}
 	occupy(t, first, h)
-	if _, err := first.Attach(t.Context(), h, x.ID(), question.Answer{names["A"]: accept(`{"answer":"a"}`), names["C"]: accept(`{"answer":"c"}`)}); err != nil {
+	if _, err := first.Attach(t.Context(), h, x.ID(), question.Answer{names["A"]: accept(`{"answer":"a"}`),
+		names["C"]: accept(`{"answer":"c"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	l.kill(t)
@@ -185,7 +186,8 @@ func awaitOpen(t *testing.T, s setup, h *home.Home, id string, n int) {
 	}
 }
 
-// The reply to a server's question does not answer the question whether its call took effect. If the call is made again, it does not ask again.
+// The reply to a server's question does not answer the question whether its call took effect. If the call is made
+// again, it does not ask again.
 func TestReplyDoesNotAnswerAnotherQuestion(t *testing.T) {
 	l := newRestarts(t)
 	l.queue = admit.Config{Concurrent: 1}
@@ -257,12 +259,14 @@ func TestUsedDecisionSurvivesKill(t *testing.T) {
 	id, q, r := askAboutCall(t, l)
 	_, h := l.restart(t, nil)
 	decision := approval.DecisionNote(tool.Decision{Outcome: tool.TookEffect, Answer: json.RawMessage(`{"n":5}`)})
-	if _, err := h.Approvals.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: decision, Asked: true}); err != nil {
+	if _, err := h.Approvals.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: decision,
+		Asked: true}); err != nil {
 		t.Fatal(err)
 	}
 	record, _, err := h.Journal.OpenRecord(t.Context(), id, func([]byte) bool { return false })
 	if err == nil {
-		err = journal.AddReply(t.Context(), record, execution.Asked(q), []byte(`{"action":"accept","content":{"outcome":"done","answer":"{\"n\":5}"}}`))
+		err = journal.AddReply(t.Context(), record, execution.Asked(q),
+			[]byte(`{"action":"accept","content":{"outcome":"done","answer":"{\"n\":5}"}}`))
 	}
 	if err == nil {
 		err = h.Approvals.Use(t.Context(), r.ID, r.Binding)

@@ -80,11 +80,14 @@ const MaxVarsBytes = 16 << 20
 
 // Limits are the time and memory limits of executions: defaults and maxima.
 type Limits struct {
-	Timeout     time.Duration `key:"timeout,tenant" project:"lower"`                                                          // default; 0 means 30 s
-	MaxTimeout  time.Duration `key:"max_timeout,tenant" project:"lower" alias:"guardrails.max_execution_time"`                // 0 means 300 s
-	MemoryMB    int           `key:"memory_mb,tenant" range:"1 1048576" project:"lower"`                                      // default; 0 means 500
-	MaxMemoryMB int           `key:"max_memory_mb,tenant" range:"1 1048576" project:"lower" alias:"guardrails.max_memory_mb"` // 0 means 2048
-	MinMemoryMB int           // the minimum for CPython; 0 means 64
+	// default; 0 means 30 s
+	Timeout time.Duration `key:"timeout,tenant" project:"lower"`
+	// 0 means 300 s
+	MaxTimeout time.Duration `key:"max_timeout,tenant" project:"lower" alias:"guardrails.max_execution_time"`
+	// default; 0 means 500
+	MemoryMB    int `key:"memory_mb,tenant" range:"1 1048576" project:"lower"`
+	MaxMemoryMB int `key:"max_memory_mb,tenant" range:"1 1048576" project:"lower" alias:"guardrails.max_memory_mb"` // 0 means 2048
+	MinMemoryMB int // the minimum for CPython; 0 means 64
 }
 
 // WithDefaults fills the zero fields. A default above its maximum becomes the maximum.
@@ -173,7 +176,8 @@ func (l Limits) check(req Request) (Request, error) {
 		}
 	}
 	if req.DryRun && req.SessionID != "" {
-		return req, fault.New(fault.Invalid, "dry_run cannot be combined with session_id %.60q: the session's variables would reflect calls that were not made", req.SessionID).
+		return req, fault.New(fault.Invalid, "dry_run cannot be combined with session_id %.60q: the session's variables would reflect "+
+			"calls that were not made", req.SessionID).
 			WithHint("omit session_id")
 	}
 	if req.SessionID != "" {
@@ -231,7 +235,8 @@ func checkName(name string) error {
 	case strings.HasPrefix(name, "__"):
 		return fault.New(fault.Invalid, "context_vars has the key %.60q; names that begin with two underscores are Python's own", name)
 	case !identifier(name):
-		return fault.New(fault.Invalid, "context_vars has the key %.60q; a variable name is letters, digits and underscores and does not begin with a digit", name)
+		return fault.New(fault.Invalid, "context_vars has the key %.60q; a variable name is letters, digits and underscores and does not "+
+			"begin with a digit", name)
 	}
 	return nil
 }

@@ -27,21 +27,30 @@ func TestInvalidRequestsReturnError(t *testing.T) {
 		{"too much code", execution.Request{Code: strings.Repeat("#", 1<<20+1)}, "code has 1048577 bytes; at most 1048576 are allowed"},
 		{"NUL", execution.Request{Code: "a\x00"}, "code has a NUL character at byte 1; Python source must not contain one"},
 		{"no UTF-8", execution.Request{Code: "\xff"}, "code is not valid UTF-8"},
-		{"negative timeout", execution.Request{Code: "x", Timeout: -5 * time.Second}, "timeout_seconds is -5; it must be more than 0 and at most 300"},
-		{"long timeout", execution.Request{Code: "x", Timeout: 300500 * time.Millisecond}, "timeout_seconds is 300.5; it must be more than 0 and at most 300"},
-		{"endless timeout", execution.Request{Code: "x", Timeout: execution.Seconds(math.Inf(1))}, "timeout_seconds is 9223372036.855; it must be more than 0 and at most 300"},
+		{"negative timeout", execution.Request{Code: "x", Timeout: -5 * time.Second},
+			"timeout_seconds is -5; it must be more than 0 and at most 300"},
+		{"long timeout", execution.Request{Code: "x", Timeout: 300500 * time.Millisecond},
+			"timeout_seconds is 300.5; it must be more than 0 and at most 300"},
+		{"endless timeout", execution.Request{Code: "x", Timeout: execution.Seconds(math.Inf(1))},
+			"timeout_seconds is 9223372036.855; it must be more than 0 and at most 300"},
 		{"negative memory", execution.Request{Code: "x", MemoryMB: -1}, "memory_mb is -1; it must be between 64 and 2048"},
 		{"little memory", execution.Request{Code: "x", MemoryMB: 63}, "memory_mb is 63; it must be between 64 and 2048"},
 		{"much memory", execution.Request{Code: "x", MemoryMB: 4096}, "memory_mb is 4096; it must be between 64 and 2048"},
 		{"a list", vars(`[1, 2]`), "context_vars is [1, 2]; it must be a JSON object of variable names and values"},
-		{"a string", vars(`"` + strings.Repeat("x", 50) + `"`), `context_vars is "` + strings.Repeat("x", 39) + "…; it must be a JSON object of variable names and values"},
+		{"a string", vars(`"` + strings.Repeat("x", 50) + `"`),
+			`context_vars is "` + strings.Repeat("x", 39) + "…; it must be a JSON object of variable names and values"},
 		{"broken JSON", vars(`{"a": `), `context_vars is {"a":; it must be a JSON object of variable names and values`},
-		{"too large", vars(`{"a": "` + strings.Repeat("x", 16<<20) + `"}`), "context_vars has 16777225 bytes; at most 16777216 are allowed"},
+		{"too large", vars(`{"a": "` + strings.Repeat("x", 16<<20) + `"}`),
+			"context_vars has 16777225 bytes; at most 16777216 are allowed"},
 		{"a keyword", vars(`{"class": 1}`), `context_vars has the key "class", a Python keyword; use another name`},
-		{"a dash", vars(`{"a-b": 1}`), `context_vars has the key "a-b"; a variable name is letters, digits and underscores and does not begin with a digit`},
-		{"a digit first", vars(`{"1a": 1}`), `context_vars has the key "1a"; a variable name is letters, digits and underscores and does not begin with a digit`},
-		{"an empty name", vars(`{"": 1}`), `context_vars has the key ""; a variable name is letters, digits and underscores and does not begin with a digit`},
-		{"Python's own", vars(`{"__builtins__": {}}`), `context_vars has the key "__builtins__"; names that begin with two underscores are Python's own`},
+		{"a dash", vars(`{"a-b": 1}`), `context_vars has the key "a-b"; a variable name is letters, digits and underscores and does not ` +
+			`begin with a digit`},
+		{"a digit first", vars(`{"1a": 1}`), `context_vars has the key "1a"; a variable name is letters, digits and underscores and does ` +
+			`not begin with a digit`},
+		{"an empty name", vars(`{"": 1}`), `context_vars has the key ""; a variable name is letters, digits and underscores and does not ` +
+			`begin with a digit`},
+		{"Python's own", vars(`{"__builtins__": {}}`), `context_vars has the key "__builtins__"; names that begin with two underscores ` +
+			`are Python's own`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			x, err := s.Start(t.Context(), home, tc.req)

@@ -130,7 +130,8 @@ func checkSandbox(ctx context.Context, e *executor, in policy.Sandbox) error {
 	if err != nil || in.Satisfies(required.Sandbox) {
 		return err
 	}
-	return fault.New(fault.Denied, "the code was not run: it names server %s, policy requires the sandbox %s for it (%s), and session %q runs in %s; a running session keeps its sandbox",
+	return fault.New(fault.Denied, "the code was not run: it names server %s, policy requires the sandbox %s for it (%s), and session %q "+
+		"runs in %s; a running session keeps its sandbox",
 		module, required.Sandbox, required.By(), e.run.Request.SessionID, in).
 		WithHint("use another session_id, whose first code names the server: `from servers import %s`", module)
 }

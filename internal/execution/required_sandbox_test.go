@@ -87,7 +87,8 @@ func newIsolated(t *testing.T, h *home.Home) *isolated {
 		t.Fatal(err)
 	}
 	for _, c := range cfg.Servers {
-		if _, err := cat.Put(t.Context(), c.Name, catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: c.Name, Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+		if _, err := cat.Put(t.Context(), c.Name, catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: c.Name, Tool: "find"},
+			Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,7 +175,9 @@ func TestHiddenCallIsRefused(t *testing.T) {
 	}
 	for name, req := range requests {
 		r := done(t, s.start(t, t.Context(), s.home, req))
-		if r.Success() || len(s.failed) != 1 || !strings.Contains(s.failed[0], "policy requires the sandbox gvisor for code that calls it (rule 1), and this code runs in process") || !strings.Contains(s.failed[0], "`from servers import crm`") {
+		if r.Success() || len(s.failed) != 1 || !strings.Contains(s.failed[0],
+			"policy requires the sandbox gvisor for code that calls it (rule 1), and this code runs in process") ||
+			!strings.Contains(s.failed[0], "`from servers import crm`") {
 			t.Errorf("%s: %q %+v", name, s.failed, r)
 		}
 		s.failed = nil
@@ -189,9 +192,11 @@ func TestHiddenCallIsRefused(t *testing.T) {
 	if _, r := entry(t, s.home, id); r.Success() || len(s.failed) != 1 || s.took() != "process" {
 		t.Errorf("background: %q %+v", s.failed, r)
 	}
-	for _, request := range []string{`list_resources {"server":"crm"}`, `list_prompts {"server":"crm"}`, `read_resource {"server":"crm","uri":"x:1"}`, `get_prompt {"server":"crm","name":"x"}`} {
+	for _, request := range []string{`list_resources {"server":"crm"}`, `list_prompts {"server":"crm"}`,
+		`read_resource {"server":"crm","uri":"x:1"}`, `get_prompt {"server":"crm","name":"x"}`} {
 		s.scripts["request"], s.failed = "call "+request, nil
-		if r := s.run(t, s.home, "request"); r.Success() || len(s.failed) != 1 || !strings.Contains(s.failed[0], "policy requires the sandbox gvisor") {
+		if r := s.run(t, s.home, "request"); r.Success() || len(s.failed) != 1 || !strings.Contains(s.failed[0],
+			"policy requires the sandbox gvisor") {
 			t.Errorf("%s: %q %+v", request, s.failed, r)
 		}
 	}
@@ -210,7 +215,8 @@ func TestSessionIsNotMovedToAnotherSandbox(t *testing.T) {
 	s.call(t, s.home, "weak", "set x 5")
 	s.took()
 	err := s.startError(t, t.Context(), s.home, execution.Request{Code: "# from servers import crm", SessionID: "weak"})
-	if want := `the code was not run: it names server crm, policy requires the sandbox gvisor for it (rule 1), and session "weak" runs in process; a running session keeps its sandbox`; fault.KindOf(err) != fault.Denied || fault.Message(err) != want {
+	if want := `the code was not run: it names server crm, policy requires the sandbox gvisor for it (rule 1), and session "weak" runs ` +
+		`in process; a running session keeps its sandbox`; fault.KindOf(err) != fault.Denied || fault.Message(err) != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	if want := "use another session_id, whose first code names the server: `from servers import crm`"; fault.Hint(err) != want {
@@ -230,7 +236,8 @@ func TestSessionIsNotMovedToAnotherSandbox(t *testing.T) {
 	// The operator selects a stronger sandbox for the tenant: the session has a fresh interpreter, and says so.
 	s.own = gvisor
 	r := s.call(t, s.home, "weak", "set y 1")
-	if r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "the operator has changed the settings") || s.took() != "gvisor" {
+	if r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "the operator has changed the settings") ||
+		s.took() != "gvisor" {
 		t.Errorf("%+v", r.Session)
 	}
 	// One with a stronger sandbox than the settings now select goes on.

@@ -91,7 +91,8 @@ func (x *run) reportQueued(p admit.Position) {
 	case p.Ahead > 1:
 		others = fmt.Sprintf(", after %d other executions", p.Ahead)
 	}
-	x.report(live.Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start), others)})
+	x.report(live.Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start),
+		others)})
 }
 
 // notifyLocked wakes the handles. The caller holds x.mu.

@@ -47,12 +47,13 @@ type Config struct {
 	// subset of the servers, and what identifies these servers and tools; nil means those of the
 	// tenant.
 	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
-	Restriction   Restriction              // of all code
-	Network       Network                  // of tenants with Settings.Network
-	ReplyBytes    int                      // maximum of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64                    // output limit of an execution; 0 means 64 MiB
-	Scratch       string                   // directory for large output before it is stored; "" means the system's temporary directory
-	OpenWait      time.Duration            // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	Restriction   Restriction // of all code
+	Network       Network     // of tenants with Settings.Network
+	ReplyBytes    int         // maximum of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64       // output limit of an execution; 0 means 64 MiB
+	Scratch       string      // directory for large output before it is stored; "" means the system's temporary directory
+	// limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	OpenWait      time.Duration
 	ProgressEvery time.Duration            // minimum interval between two Progress events of one handle; 0 means 100 ms
 	HostCalls     func() []hostcall.Source // besides those of the core; nil means none
 	Tools         *Tools                   // what code may call; nil means nothing
@@ -146,7 +147,8 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{Restriction: cfg.Restriction, Network: cfg.Network, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Restriction: cfg.Restriction, Network: cfg.Network, cfg: cfg, passGate: off.For(redact.Owner{}),
+		registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	r.Code = pycode.Checker{
 		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
@@ -218,7 +220,8 @@ type Settings struct {
 // settings returns the limits of a tenant's executions.
 func (r *Runner) settings(id tenant.ID) Settings {
 	c := r.cfg
-	s := Settings{Limits: c.Limits, WorkspaceDisk: c.Sandbox.WorkspaceDisk, WorkspaceFiles: c.Sandbox.WorkspaceFiles, OutputBytes: c.OutputBytes, Interpreters: c.Sessions.PerTenant}
+	s := Settings{Limits: c.Limits, WorkspaceDisk: c.Sandbox.WorkspaceDisk, WorkspaceFiles: c.Sandbox.WorkspaceFiles,
+		OutputBytes: c.OutputBytes, Interpreters: c.Sessions.PerTenant}
 	if c.Settings != nil {
 		s = c.Settings(id)
 	}

@@ -23,7 +23,8 @@ func TestCallsAnsweredInOrderAreReported(t *testing.T) {
 		want     string
 		serially bool // the code makes one call at a time
 	}{
-		"in order":          {calls: 4, one: time.Second, inOrder: true, want: "4 concurrent calls of crm took 4s, one after another: the server, or its limit `concurrency`, takes one call at a time"},
+		"in order": {calls: 4, one: time.Second, inOrder: true,
+			want: "4 concurrent calls of crm took 4s, one after another: the server, or its limit `concurrency`, takes one call at a time"},
 		"two":               {calls: 2, one: time.Second, inOrder: true, want: "2 concurrent calls of crm took 2s"},
 		"more than at once": {calls: 40, one: 10 * time.Millisecond, inOrder: true, want: "40 concurrent calls of crm took 400ms"},
 		"it costs nothing":  {calls: 4, one: 50 * time.Millisecond, inOrder: true},
@@ -52,7 +53,8 @@ func TestCallsAnsweredInOrderAreReported(t *testing.T) {
 			}
 			x := s.start(t, t.Context(), home, execution.Request{Code: strings.Repeat(line, c.calls), Timeout: time.Minute})
 			r := done(t, x)
-			if c.want == "" && len(r.Warnings) > 0 || c.want != "" && !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, c.want) }) {
+			if c.want == "" && len(r.Warnings) > 0 || c.want != "" && !slices.ContainsFunc(r.Warnings,
+				func(w string) bool { return strings.HasPrefix(w, c.want) }) {
 				t.Errorf("%s: %q", name, r.Warnings)
 			}
 		})

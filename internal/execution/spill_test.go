@@ -17,13 +17,15 @@ import (
 func TestLargeValueSpills(t *testing.T) {
 	home, stranger := newHome(t, "a"), newHome(t, "b")
 	rows := "[" + strings.TrimSuffix(strings.Repeat(`{"id": 7, "name": "x"},`, 2000), ",") + "]"
-	r := done(t, defaultSetup(t).start(t, t.Context(), home, execution.Request{Code: "get rows", Vars: json.RawMessage(`{"rows": ` + rows + `}`)}))
+	r := done(t, defaultSetup(t).start(t, t.Context(), home,
+		execution.Request{Code: "get rows", Vars: json.RawMessage(`{"rows": ` + rows + `}`)}))
 	if !r.Success() || !r.Spilled || len(r.Value) > 16<<10 {
 		t.Fatalf("%+v", r)
 	}
 	name := ".results/" + r.ExecutionID + ".json"
 	want := `{"type":"array","count":2000,"items":{"type":"object"},"columns":[{"name":"id","type":"integer","min":7,"max":7,"mean":7},` +
-		`{"name":"name","type":"string","distinct":1,"values":["x"]}],"first":[` + strings.TrimSuffix(strings.Repeat(`{"id":7,"name":"x"},`, 5), ",") + `],` +
+		`{"name":"name","type":"string","distinct":1,"values":["x"]}],"first":[` + strings.TrimSuffix(strings.Repeat(`{"id":7,"name":"x"},`,
+		5), ",") + `],` +
 		`"path":"/workspace/` + name + `","bytes":46001,"next":"result = json.loads(read_file(\"` + name + `\"))[:20]"}`
 	if d := cmp.Diff(want, string(r.Value)); d != "" {
 		t.Error(d)
@@ -79,7 +81,8 @@ func TestOutputLimitEndsExecution(t *testing.T) {
 	home := newHome(t, "a")
 	s := newSetup(t, execution.Config{OutputBytes: 1 << 20}, fake.Config{}, admit.Config{})
 	r := s.run(t, home, "flood 1000000000 "+strings.Repeat("x", 99))
-	if r.Status != sandbox.OverLimit || r.ErrorType != "output" || r.Error != "Output limit of 1 MB reached" || r.OutputFile == nil || r.OutputFile.Path == "" {
+	if r.Status != sandbox.OverLimit || r.ErrorType != "output" || r.Error != "Output limit of 1 MB reached" || r.OutputFile == nil ||
+		r.OutputFile.Path == "" {
 		t.Fatalf("%+v", r)
 	}
 	if got := readFile(t, home, strings.TrimPrefix(r.OutputFile.Path, "/workspace/")); len(got) > 1<<20 || len(got) < 1<<20-100 {
@@ -107,7 +110,8 @@ func TestStderrOfSuccessIsReturnedAndSpills(t *testing.T) {
 func TestLongErrorIsTruncatedAndSpills(t *testing.T) {
 	home := newHome(t, "a")
 	r := defaultSetup(t).run(t, home, "raise ValueError begin"+strings.Repeat("e", 50_000)+"end")
-	if len(r.Error) > 3000 || !strings.HasPrefix(r.Error, "begin") || !strings.HasSuffix(r.Error, "end") || !strings.Contains(r.Error, r.ErrorFile) || r.ErrorFile == "" {
+	if len(r.Error) > 3000 || !strings.HasPrefix(r.Error, "begin") || !strings.HasSuffix(r.Error, "end") || !strings.Contains(r.Error,
+		r.ErrorFile) || r.ErrorFile == "" {
 		t.Fatalf("%d bytes, file %q", len(r.Error), r.ErrorFile)
 	}
 	if got := readFile(t, home, strings.TrimPrefix(r.ErrorFile, "/workspace/")); strings.Count(got, "e") < 100_000 {

@@ -60,7 +60,8 @@ func startRecord(ctx context.Context, e *executor) (err error) {
 	case !req.DryRun && pycode.NeedsRecord(req.Code, e.settings.Network, hostWords(e.r)...):
 		x.Seed = make([]byte, seedBytes)
 		_, _ = rand.Read(x.Seed) // never fails
-		if x.record = e.home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(x.StoredRequest) }, pycode.MayBeConcurrent(req.Code)); x.record == nil {
+		if x.record = e.home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(x.StoredRequest) },
+			pycode.MayBeConcurrent(req.Code)); x.record == nil {
 			x.Seed = nil
 		}
 	}
@@ -101,7 +102,8 @@ const checkTimeout = 10 * time.Second
 // runInternal runs code of Sandpiper with the limits of a compilation.
 func runInternal(ctx context.Context, r *Runner, home *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
 	l := r.Limits(home.ID())
-	own := newRun(NewID(), StoredRequest{Request: Request{Code: code, Vars: vars, Timeout: min(checkTimeout, l.MaxTimeout), MemoryMB: l.MemoryMB}}, nil)
+	own := newRun(NewID(), StoredRequest{Request: Request{Code: code, Vars: vars, Timeout: min(checkTimeout, l.MaxTimeout),
+		MemoryMB: l.MemoryMB}}, nil)
 	own.internal = true
 	x, err := start(ctx, r, home, own)
 	if err != nil {

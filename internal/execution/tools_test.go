@@ -45,7 +45,8 @@ func readingTools(t *testing.T, f callerFunc) *execution.Tools {
 
 func toolsOf(t *testing.T, f callerFunc, trusted bool) *execution.Tools {
 	t.Helper()
-	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: trusted}}})
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"),
+		Servers: []catalog.Configured{{Name: "crm", Trusted: trusted}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +200,8 @@ func TestStructuredContentCountsOnce(t *testing.T) {
 		"both":       {Structured: json.RawMessage(`{"n":1}`), Parts: []tool.Part{{Kind: tool.Text, Text: `{"n":1}`}}},
 	} {
 		home := newHome(t, "a")
-		s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result, error) { return result, nil })}, fake.Config{}, admit.Config{})
+		s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result, error) { return result, nil })},
+			fake.Config{}, admit.Config{})
 		s.run(t, home, callFind)
 		want := usage.Totals{Calls: 1, Saved: int64(tokens.Count(`{"n":1}`))}
 		if got, err := home.Usage.Find(t.Context(), ""); err != nil || got != want {

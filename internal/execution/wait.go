@@ -45,7 +45,8 @@ type waitArgs struct {
 
 func (a waitArgs) check() error {
 	wrong := func(t *float64) bool { return t != nil && (math.IsNaN(*t) || *t < 0 || *t > 1<<38) }
-	if a.Event == "" && a.Until == nil && a.For == nil || len(a.Event) > 800 || wrong(a.Until) || wrong(a.For) || a.Until != nil && a.For != nil {
+	if a.Event == "" && a.Until == nil && a.For == nil || len(a.Event) > 800 || wrong(a.Until) || wrong(a.For) ||
+		a.Until != nil && a.For != nil {
 		return fault.New(fault.Invalid, "a wait needs an event of 1 to 800 bytes or a time")
 	}
 	return nil
@@ -112,7 +113,8 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 	}
 	record := h.run.record
 	if !h.resumable() {
-		return nil, fault.New(fault.Invalid, "sleep_until, sleep_for and wait_for need an execution that can be resumed, and this is a step of a session or a dry run").
+		return nil, fault.New(fault.Invalid, "sleep_until, sleep_for and wait_for need an execution that can be resumed, and this is a "+
+			"step of a session or a dry run").
 			WithHint("run the code without session_id, or use time.sleep within the time limit")
 	}
 	span := a.For

@@ -58,7 +58,8 @@ func wantWaiting(t *testing.T, s setup, h *home.Home, id string) []question.Ques
 	if again, err := live.Questions(t.Context(), h.Runs, id); err != nil || len(again) != len(open) {
 		t.Errorf("%+v %v", again, err)
 	}
-	if _, err := s.Resume(t.Context(), h, id); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "waits for an answer") {
+	if _, err := s.Resume(t.Context(), h, id); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(),
+		"waits for an answer") {
 		t.Errorf("it was resumed by hand: %v", err)
 	}
 	return open
@@ -90,7 +91,8 @@ func answerAll(t *testing.T, h *home.Home, id string, open []question.Question, 
 func approve(t *testing.T, h *home.Home, open []question.Question, yes bool) {
 	t.Helper()
 	for _, q := range open {
-		if _, err := h.Approvals.Answer(t.Context(), q.Approval, approval.Answer{Approve: yes, By: approval.CommandLine, Note: "so"}); err != nil {
+		if _, err := h.Approvals.Answer(t.Context(), q.Approval,
+			approval.Answer{Approve: yes, By: approval.CommandLine, Note: "so"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +186,8 @@ func TestQuestionsOfThreadsNeedNoProcess(t *testing.T) {
 	t.Parallel()
 	l := newGraceful(t, false)
 	s, h := l.restart(t, nil)
-	id := dispatch(t, s, h, callFind+"\n"+`spawn ask {"question":"A"}`+"\n"+`spawn ask {"question":"B"}`+"\nresult 1\n# servers, spawn", journal.ResumeOnRestart)
+	id := dispatch(t, s, h, callFind+"\n"+`spawn ask {"question":"A"}`+"\n"+`spawn ask {"question":"B"}`+"\nresult 1\n# servers, spawn",
+		journal.ResumeOnRestart)
 	for n := range 2 {
 		if !runDue(t, s, h) {
 			t.Fatal("it is not due")
@@ -262,7 +265,8 @@ func TestCancelledExecutionAsksNoMore(t *testing.T) {
 	if err := s.Cancel(t.Context(), h, id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Approvals.Answer(t.Context(), open[0].Approval, approval.Answer{Approve: true, By: approval.CommandLine}); err == nil || !strings.Contains(err.Error(), "withdrawn") {
+	if _, err := h.Approvals.Answer(t.Context(), open[0].Approval, approval.Answer{Approve: true, By: approval.CommandLine}); err == nil ||
+		!strings.Contains(err.Error(), "withdrawn") {
 		t.Errorf("the approval of a cancelled execution: %v", err)
 	}
 	if e, _ := entry(t, h, id); e.Outcome != journal.Cancelled || runDue(t, s, h) || l.called.Load() != 0 {
@@ -373,7 +377,8 @@ func TestCancelledExecutionIsNotContinued(t *testing.T) {
 			t.Fatal(e, err)
 		}
 		if asks {
-			if _, err := h.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Execution: id}}); err != nil {
+			if _, err := h.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call,
+				Execution: id}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -382,7 +387,8 @@ func TestCancelledExecutionIsNotContinued(t *testing.T) {
 			t.Fatal(err)
 		}
 		if asks { // it waits, with its next transaction
-			if err := h.Journal.End(t.Context(), id, journal.End{State: journal.Waiting, Wait: journal.Wait{Events: []string{"x"}}}); err != nil {
+			if err := h.Journal.End(t.Context(), id, journal.End{State: journal.Waiting,
+				Wait: journal.Wait{Events: []string{"x"}}}); err != nil {
 				t.Fatal(err)
 			}
 		} else {

@@ -21,7 +21,8 @@ var command = regexp.MustCompile("(run )?`(sandpiper [^`]+)`")
 
 // ofTenant are the beginnings of commands with the flag --tenant.
 var ofTenant = []string{
-	"approvals ", "exec ", "executions ", "files ", "pii allow", "pii disallow", "policy check", "schedules ", "session ", "skills ", "state ", "stats",
+	"approvals ", "exec ", "executions ", "files ", "pii allow", "pii disallow", "policy check", "schedules ", "session ", "skills ",
+	"state ", "stats",
 	"task ", "tools call", "tools forget", "tools get", "tools search", "workflow ",
 }
 

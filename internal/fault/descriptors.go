@@ -21,9 +21,12 @@ func diskFault(err error) *Error {
 		kind          Kind
 		message, hint string
 	}{
-		{[]error{syscall.ENOSPC, syscall.EDQUOT}, Exhausted, "the disk of the machine that runs Sandpiper is full", "ask the operator to free disk space"},
-		{[]error{syscall.EIO}, Unavailable, "the disk of the machine that runs Sandpiper failed (input/output error)", "ask the operator to check the disk of the data directory"},
-		{[]error{syscall.EROFS}, Unavailable, "the disk of the machine that runs Sandpiper is read-only", "ask the operator to make the data directory writable"},
+		{[]error{syscall.ENOSPC, syscall.EDQUOT}, Exhausted, "the disk of the machine that runs Sandpiper is full",
+			"ask the operator to free disk space"},
+		{[]error{syscall.EIO}, Unavailable, "the disk of the machine that runs Sandpiper failed (input/output error)",
+			"ask the operator to check the disk of the data directory"},
+		{[]error{syscall.EROFS}, Unavailable, "the disk of the machine that runs Sandpiper is read-only",
+			"ask the operator to make the data directory writable"},
 	} {
 		for _, e := range d.errs {
 			if errors.Is(err, e) {
@@ -38,7 +41,8 @@ var (
 	noDescriptors = &shortage{"Sandpiper has no free file descriptors (too many open files)",
 		"try again in a moment; if it lasts, raise the limit on open files of the daemon (ulimit -n, LimitNOFILE of a service)"}
 	noProcesses = &shortage{"no process can be started (the limit on processes is reached)",
-		"try again in a moment; if it lasts, raise the limit on processes of the daemon (TasksMax of a service, pids.max of a container, ulimit -u)"}
+		"try again in a moment; if it lasts, raise the limit on processes of the daemon (TasksMax of a service, pids.max of a container, " +
+			"ulimit -u)"}
 	noMemory = &shortage{"there is no free memory",
 		"try again in a moment; if it lasts, raise the memory limit of the daemon (MemoryMax of a service)"}
 )
@@ -67,7 +71,8 @@ func NoDescriptors(err error) bool {
 // that implies nothing about the file or the host: it may be complete, and work later. A caller must not
 // replace the file or suggest that it be replaced.
 func Inconclusive(err error) bool {
-	for _, e := range []error{syscall.EIO, syscall.EINTR, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.EBUSY, os.ErrDeadlineExceeded, context.Canceled, context.DeadlineExceeded} {
+	for _, e := range []error{syscall.EIO, syscall.EINTR, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.EBUSY, os.ErrDeadlineExceeded,
+		context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			return true
 		}

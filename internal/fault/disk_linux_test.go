@@ -31,7 +31,8 @@ func TestErrorsOfTheMachineAreExplained(t *testing.T) {
 		"no memory":    {os.NewSyscallError("mmap", syscall.ENOMEM), fault.Unavailable, "no free memory", "MemoryMax"},
 	} {
 		err := fmt.Errorf("doing something: %w", c.err)
-		if c.err == nil || fault.KindOf(err) != c.kind || !strings.Contains(fault.Message(err), c.says) || !strings.Contains(fault.Hint(err), c.hint) {
+		if c.err == nil || fault.KindOf(err) != c.kind || !strings.Contains(fault.Message(err), c.says) ||
+			!strings.Contains(fault.Hint(err), c.hint) {
 			t.Errorf("%s: %v (%v) says %q, %q", name, c.err, fault.KindOf(err), fault.Message(err), fault.Hint(err))
 		}
 		own := fault.Wrap(fault.Denied, err, "own words")

@@ -46,7 +46,8 @@ func (g *Guard) CheckCode(ctx context.Context, code string, vars json.RawMessage
 		return found // too large to scan
 	}
 	for _, r := range g.patterns {
-		found = append(found, findMatches(r, code, CheckPatterns, "matches the blocked pattern %#q", "use another approach or ask the operator")...)
+		found = append(found, findMatches(r, code, CheckPatterns, "matches the blocked pattern %#q",
+			"use another approach or ask the operator")...)
 	}
 	for _, r := range g.paths {
 		found = append(found, findMatches(r, code, CheckPaths, "names the blocked path %q", "use files in /workspace")...)
@@ -65,7 +66,8 @@ func (g *Guard) checkSize(what string, n, most int) []Finding {
 	if most == 0 || n <= most {
 		return nil
 	}
-	return []Finding{{CheckSize, Refuse, what, fmt.Sprintf("has %d bytes; the limit is %d", n, most), "write data to a workspace file and read it in code"}}
+	return []Finding{{CheckSize, Refuse, what, fmt.Sprintf("has %d bytes; the limit is %d", n, most),
+		"write data to a workspace file and read it in code"}}
 }
 
 func findMatches(r rule, text, check, what, do string) (found []Finding) {
@@ -100,7 +102,8 @@ func (g *Guard) checkValues(text string, where func(at int) string) (found []Fin
 		case len(found) == maxFindings:
 			return found
 		case secret:
-			found = append(found, Finding{CheckSecrets, g.secretVerdict(), where(f.Start), fmt.Sprintf("contains a literal secret (%s)", f.Type),
+			found = append(found, Finding{CheckSecrets, g.secretVerdict(), where(f.Start),
+				fmt.Sprintf("contains a literal secret (%s)", f.Type),
 				"servers have their own credentials; call a tool instead, or ask the operator for one"})
 		case g.cfg.Strict:
 			found = append(found, Finding{CheckPersonal, Refuse, where(f.Start), fmt.Sprintf("contains literal personal data (%s)", f.Type),
@@ -156,14 +159,16 @@ func eachText(v any, f func(string)) {
 func (g *Guard) checkArgument(ctx context.Context, name, text string) (found []Finding) {
 	where := fmt.Sprintf("argument %.60q", name)
 	if r := firstMatch(g.patterns, text); r != nil {
-		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the blocked pattern %#q", shorten(r.source)), "ask the operator"})
+		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the blocked pattern %#q", shorten(r.source)),
+			"ask the operator"})
 	}
 	r := firstMatch(g.paths, text)
 	if r == nil && len(text) < 4096 { // resolve a/../b to b
 		r = firstMatch(g.paths, path.Clean(backslash.ReplaceAllString(text, "/")))
 	}
 	if r != nil {
-		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names the blocked path %q", shorten(r.source)), "ask the operator"})
+		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names the blocked path %q", shorten(r.source)),
+			"ask the operator"})
 	}
 	for _, c := range g.cfg.Checks {
 		found = append(found, c.check(ctx, text, where)...)

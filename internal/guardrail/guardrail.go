@@ -116,7 +116,8 @@ const (
 func New(cfg Config) (*Guard, error) {
 	g := &Guard{cfg: cfg, rate: &rate{}}
 	if len(cfg.Patterns) > maxRules || len(cfg.Paths) > maxRules {
-		return nil, fault.New(fault.Invalid, "guardrails has %d patterns and %d paths: the maximum is %d of each", len(cfg.Patterns), len(cfg.Paths), maxRules).
+		return nil, fault.New(fault.Invalid, "guardrails has %d patterns and %d paths: the maximum is %d of each", len(cfg.Patterns),
+			len(cfg.Paths), maxRules).
 			WithHint("combine patterns with |")
 	}
 	for i, p := range cfg.Patterns {
@@ -137,7 +138,8 @@ func New(cfg Config) (*Guard, error) {
 	}
 	for _, c := range cfg.Checks {
 		if !checkName.MatchString(c.Name) || c.Run == nil {
-			return nil, fault.New(fault.Invalid, "guardrail %.80q has no function, or its name is not allowed", c.Name).WithHint("use 1 to 40 letters, digits, - and _")
+			return nil, fault.New(fault.Invalid, "guardrail %.80q has no function, or its name is not allowed", c.Name).
+				WithHint("use 1 to 40 letters, digits, - and _")
 		}
 	}
 	for i, h := range cfg.Hooks {

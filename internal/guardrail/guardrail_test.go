@@ -47,19 +47,25 @@ func TestCheckCode(t *testing.T) {
 		code, vars string
 		want       []string
 	}{
-		"an ordinary program": {code: "import json\nrows = json.loads(read_file('orders.json'))\nresult = sum(r['amount'] for r in rows)\n"},
+		"an ordinary program": {code: "import json\nrows = json.loads(read_file('orders.json'))\nresult = sum(r['amount'] for r in " +
+			"rows)\n"},
 		"a blocked pattern": {cfg: guardrail.Config{Patterns: []string{`\bos\.system\b`}}, code: "import os\nx = 1; os.system('ls')",
 			want: []string{"refuse blocked_patterns: line 2, column 8: matches the blocked pattern `\\bos\\.system\\b`"}},
-		"a blocked path": {cfg: guardrail.Config{Paths: []string{"/etc/"}}, code: "open('/etc/passwd'); open('/etcetera'); open('/home/etc')",
+		"a blocked path": {cfg: guardrail.Config{Paths: []string{"/etc/"}},
+			code: "open('/etc/passwd'); open('/etcetera'); open('/home/etc')",
 			want: []string{`refuse blocked_paths: line 1, column 7: names the blocked path "/etc/"`}},
-		"a blocked kind of file": {cfg: guardrail.Config{Paths: []string{"*.pem", ".ssh"}}, code: "open('a/key.pem')\nopen('/root/.ssh/id')",
-			want: []string{`refuse blocked_paths: line 1, column 12: names the blocked path "*.pem"`, `refuse blocked_paths: line 2, column 13: names the blocked path ".ssh"`}},
-		"a secret": {code: "é = 1\nkey = '" + aKey + "'", want: []string{"flag secrets: line 2, column 8: contains a literal secret (API_KEY)"}},
+		"a blocked kind of file": {cfg: guardrail.Config{Paths: []string{"*.pem", ".ssh"}},
+			code: "open('a/key.pem')\nopen('/root/.ssh/id')",
+			want: []string{`refuse blocked_paths: line 1, column 12: names the blocked path "*.pem"`,
+				`refuse blocked_paths: line 2, column 13: names the blocked path ".ssh"`}},
+		"a secret": {code: "é = 1\nkey = '" + aKey + "'", want: []string{"flag secrets: line 2, column 8: contains a literal secret " +
+			"(API_KEY)"}},
 		"a secret, strictly": {cfg: guardrail.Config{Strict: true}, code: "key = '" + aKey + "'",
 			want: []string{"refuse secrets: line 1, column 8: contains a literal secret (API_KEY)"}},
 		"a mail address": {code: "to = 'ada@example.com'", vars: `{"to":"ada@example.com"}`},
 		"a mail address, strictly": {cfg: guardrail.Config{Strict: true}, code: "to = 'ada@example.com'", vars: `{"to":"ada@example.com"}`,
-			want: []string{"refuse pii_detection: line 1, column 7: contains literal personal data (EMAIL)", "refuse pii_detection: context_vars: contains literal personal data (EMAIL)"}},
+			want: []string{"refuse pii_detection: line 1, column 7: contains literal personal data (EMAIL)",
+				"refuse pii_detection: context_vars: contains literal personal data (EMAIL)"}},
 		"too much code": {cfg: guardrail.Config{MaxCode: 10, Patterns: []string{"x+"}}, code: "xxxxxxxxxxx",
 			want: []string{"refuse size: code: has 11 bytes; the limit is 10"}},
 		"too many variables": {cfg: guardrail.Config{MaxVars: 10}, code: "1", vars: `{"a":"bcdefgh"}`,
@@ -89,9 +95,10 @@ func TestCheckArgs(t *testing.T) {
 		`{"path":"/etc/passwd"}`:                   {`refuse blocked_paths: argument "path": names the blocked path "/etc"`},
 		`{"path":"/home/../etc/passwd"}`:           {`refuse blocked_paths: argument "path": names the blocked path "/etc"`},
 		`{"deep":[{"a":["x","C:\\u\\.ssh\\id"]}]}`: {`refuse blocked_paths: argument "deep": names the blocked path ".ssh"`},
-		`{"q":"DROP  TABLE x"}`:                    {"refuse blocked_patterns: argument \"q\": matches the blocked pattern `(?i)drop\\s+table`"},
-		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the blocked pattern `(?i)drop\\s+table`"},
-		``:                                         nil,
+		`{"q":"DROP  TABLE x"}`: {"refuse blocked_patterns: argument \"q\": matches the blocked pattern " +
+			"`(?i)drop\\s+table`"},
+		`{"m":{"drop table":1}}`: {"refuse blocked_patterns: argument \"m\": matches the blocked pattern `(?i)drop\\s+table`"},
+		``:                       nil,
 	} {
 		if d := cmp.Diff(want, findingTexts(g.CheckArgs(t.Context(), json.RawMessage(args)))); d != "" {
 			t.Errorf("%s: %s", args, d)
@@ -101,7 +108,8 @@ func TestCheckArgs(t *testing.T) {
 
 func TestNilGuard(t *testing.T) {
 	var g *guardrail.Guard
-	if g.CheckCode(t.Context(), "x", nil) != nil || g.CheckArgs(t.Context(), json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.HasHook(guardrail.BeforeCode) {
+	if g.CheckCode(t.Context(), "x", nil) != nil || g.CheckArgs(t.Context(), json.RawMessage(`{}`)) != nil ||
+		g.Admit(tenant.Local) != nil || g.HasHook(guardrail.BeforeCode) {
 		t.Error("a nil guard found something")
 	}
 	if j := g.RunHooks(t.Context(), guardrail.Event{}); j.Action != guardrail.Allow {
@@ -125,7 +133,8 @@ func TestAdmitIsPerTenant(t *testing.T) {
 		}
 	}
 	f := g.Admit(tenant.Local)
-	if len(f) != 1 || f[0].Check != guardrail.CheckRate || f[0].Verdict != guardrail.Refuse || !strings.Contains(f[0].Remedy, "try again in") {
+	if len(f) != 1 || f[0].Check != guardrail.CheckRate || f[0].Verdict != guardrail.Refuse || !strings.Contains(f[0].Remedy,
+		"try again in") {
 		t.Errorf("%v", f)
 	}
 }
@@ -204,14 +213,16 @@ func TestChecksOfOperator(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", code, d)
 		}
 	}
-	if got := g.CheckArgs(t.Context(), json.RawMessage(`{"rows": [{"sql": "drop it"}]}`)); len(got) != 1 || got[0].Location != `argument "rows"` {
+	if got := g.CheckArgs(t.Context(), json.RawMessage(`{"rows": [{"sql": "drop it"}]}`)); len(got) != 1 ||
+		got[0].Location != `argument "rows"` {
 		t.Errorf("arguments: %v", got)
 	}
 }
 
 func TestNewRejectsChecks(t *testing.T) {
 	run := func(context.Context, string) (guardrail.Verdict, string, error) { return "", "", nil }
-	for _, c := range []guardrail.Check{{Run: run}, {Name: "two words", Run: run}, {Name: "tables"}, {Name: strings.Repeat("a", 41), Run: run}} {
+	for _, c := range []guardrail.Check{{Run: run}, {Name: "two words", Run: run}, {Name: "tables"},
+		{Name: strings.Repeat("a", 41), Run: run}} {
 		if _, err := guardrail.New(guardrail.Config{Checks: []guardrail.Check{c}}); err == nil {
 			t.Errorf("%+v: no error", c)
 		}

@@ -89,7 +89,8 @@ func (c HookConfig) compile(number int) (namedHook, error) {
 	case !slices.Contains(EventTypes, c.On):
 		return h, fault.New(fault.Invalid, "has on: %.40q; use before_tool_call, after_tool_call, before_code or after_code", c.On)
 	case bad != nil:
-		return h, fault.New(fault.Invalid, "has tool: %.80q, which is not a valid pattern; use server.tool, where * matches any letters", c.Tool)
+		return h, fault.New(fault.Invalid, "has tool: %.80q, which is not a valid pattern; use server.tool, where * matches any letters",
+			c.Tool)
 	case c.Tool != "" && c.On != BeforeCall && c.On != AfterCall:
 		return h, fault.New(fault.Invalid, "has tool: %.80q, which conflicts with on: %s; remove tool", c.Tool, c.On)
 	case c.Timeout < 0 || c.Timeout > maxTimeout:

@@ -40,7 +40,8 @@ func judge(t *testing.T, h guardrail.HookConfig, e guardrail.Event) guardrail.Ho
 	return newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{h}}).RunHooks(t.Context(), e)
 }
 
-var aCall = guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete", Arguments: json.RawMessage(`{"id":5}`)}
+var aCall = guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Server: "crm", Tool: "delete",
+	Arguments: json.RawMessage(`{"id":5}`)}
 
 func TestCommandHookDecides(t *testing.T) {
 	for output, want := range map[string]guardrail.Decision{
@@ -48,7 +49,8 @@ func TestCommandHookDecides(t *testing.T) {
 		`{"decision": "block", "reason": "not on\u000a Sundays"}`: {Action: guardrail.Block, Reason: "not on Sundays"},
 		`{"decision":"ask","reason":"sure?","more":1}`:            {Action: guardrail.Ask, Reason: "sure?"},
 	} {
-		got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, "cat >/dev/null; printf '%s' '"+output+"'")}, aCall)
+		got := judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Command: script(t, "cat >/dev/null; printf '%s' '"+output+"'")},
+			aCall)
 		if d := cmp.Diff(want, got.Decision); d != "" {
 			t.Errorf("%s: %s", output, d)
 		}
@@ -61,7 +63,8 @@ func TestCommandHookReceivesEvent(t *testing.T) {
 	e.Type, e.Execution, e.Session = guardrail.AfterCall, "exec_1", "s"
 	e.Result, e.Error = json.RawMessage(`{"ok":true}`), "no"
 	t.Setenv("SANDPIPER_HTTP_TOKEN", "hidden")
-	judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t, "cat > "+at+"; env >> "+at+"; echo '{\"decision\":\"allow\"}'")}, e)
+	judge(t, guardrail.HookConfig{On: guardrail.AfterCall, Command: script(t,
+		"cat > "+at+"; env >> "+at+"; echo '{\"decision\":\"allow\"}'")}, e)
 	b, err := os.ReadFile(at)
 	if err != nil {
 		t.Fatal(err)
@@ -89,9 +92,10 @@ func TestCommandHookFailureBlocks(t *testing.T) {
 		"reason is a number":  {script(t, `echo '{"decision":"allow","reason":5}'`), "it must write"},
 		"unknown decision":    {script(t, `echo '{"decision":"ALLOW"}'`), `other than "allow"`},
 		"array":               {script(t, `echo '["allow"]'`), "it must write"},
-		"endless output":      {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"), "wrote more than 65536 bytes"},
-		"does not exist":      {[]string{"/there/is/no/such/hook"}, "could not be started"},
-		"not executable":      {script(t, "x")[1:], "could not be started"},
+		"endless output": {script(t, "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done"),
+			"wrote more than 65536 bytes"},
+		"does not exist": {[]string{"/there/is/no/such/hook"}, "could not be started"},
+		"not executable": {script(t, "x")[1:], "could not be started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +137,8 @@ func TestCommandHookLeavesNoProcess(t *testing.T) {
 		"that holds its output open, and answered": "(trap '' HUP; sleep 600; echo) & echo $! > %s; echo '{\"decision\":\"allow\"}'",
 	} {
 		at := filepath.Join(t.TempDir(), "pid")
-		judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Timeout: 10 * time.Second, Command: script(t, fmt.Sprintf(text, at))}, aCall)
+		judge(t, guardrail.HookConfig{On: guardrail.BeforeCall, Timeout: 10 * time.Second, Command: script(t, fmt.Sprintf(text, at))},
+			aCall)
 		b, err := os.ReadFile(at)
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +167,8 @@ func alive(pid int) bool {
 func TestCommandHooksAreLimited(t *testing.T) {
 	dir := t.TempDir()
 	g := newGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCall, Timeout: 60 * time.Second,
-		Command: script(t, "echo > "+dir+"/$$; ls "+dir+" | wc -l > "+dir+".$$; sleep 0.05; rm "+dir+"/$$; echo '{\"decision\":\"allow\"}'")}}})
+		Command: script(t, "echo > "+dir+"/$$; ls "+dir+" | wc -l > "+dir+".$$; sleep 0.05; rm "+dir+
+			"/$$; echo '{\"decision\":\"allow\"}'")}}})
 	var all sync.WaitGroup
 	for range 30 {
 		all.Go(func() {

@@ -297,7 +297,8 @@ func (s *scanner) checkTag(i int) {
 		s.comment, s.inComment = i, 0
 		return
 	}
-	if len(rest) < 4 || rest[0] == '<' && strings.IndexByte("|/<satfSATF", rest[1]) < 0 || rest[0] == '[' && rest[1]|0x20 != 'i' && rest[1] != '/' {
+	if len(rest) < 4 || rest[0] == '<' && strings.IndexByte("|/<satfSATF", rest[1]) < 0 ||
+		rest[0] == '[' && rest[1]|0x20 != 'i' && rest[1] != '/' {
 		return
 	}
 	for _, t := range roleTags {

@@ -39,7 +39,8 @@ func TestInjectionCorpus(t *testing.T) {
 			t.Errorf("%.60q is detected: move it to hostile.txt", text)
 		}
 	}
-	t.Logf("%d of %d hostile texts found, %d of %d ordinary ones flagged", found, len(corpus(t, "hostile")), flagged, len(corpus(t, "ordinary")))
+	t.Logf("%d of %d hostile texts found, %d of %d ordinary ones flagged", found, len(corpus(t, "hostile")), flagged,
+		len(corpus(t, "ordinary")))
 }
 
 func TestInjectionPositions(t *testing.T) {

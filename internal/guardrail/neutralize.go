@@ -161,7 +161,8 @@ func (e *edits) tags(text string, js bool) {
 		name = strings.ToLower(name)
 		long := end < 0 && len(tag) > maxTag/2
 		switch {
-		case activeTags[name], loadingTags[name] && (long || strings.Contains(tag, "//") || strings.ContainsAny(tag, "&:") || !js && strings.Contains(tag, `\`)), strings.Contains(tag, "url("):
+		case activeTags[name], loadingTags[name] && (long || strings.Contains(tag, "//") || strings.ContainsAny(tag, "&:") ||
+			!js && strings.Contains(tag, `\`)), strings.Contains(tag, "url("):
 			e.put(i+1, i+1, " ")
 		}
 	}

@@ -39,30 +39,34 @@ var vocabulary = map[string]wordClass{}
 // one bit each.
 var wordLengths = func() (of [256]uint32) {
 	for c, words := range map[wordClass]string{
-		ignores:  "ignore disregard forget neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez ignora ignorar ignorad olvida olvide olvidad",
+		ignores: "ignore disregard forget neglect ignoriere ignorieren ignorier vergiss vergessen missachte ignorez oublie oubliez " +
+			"ignora ignorar ignorad olvida olvide olvidad",
 		override: "override overrides supersede supersedes",
-		back:     "previous previously prior above earlier preceding foregoing vorherigen vorherige bisherigen bisherige obigen précédentes précédents précédente precedentes anteriores previas",
-		any_:     "all any every each your alle sämtliche toutes tous todas todos tus sus vos",
-		orders:   "instruction instructions guidelines anweisung anweisungen instrucciones consignes vorgaben",
-		prompt:   "prompt prompts conversation directive directives rules",
-		ifs:      "if falls wenn si",
-		you:      "you you're du sie vous usted",
-		are:      "are are you're youre bist sind êtes eres",
-		now:      "now",
-		model:    "ai assistant assistants llm llms chatbot chatgpt gpt claude copilot gemini",
-		agent:    "agent agents model models",
-		freed:    "jailbroken unrestricted unfiltered dan uncensored",
-		must:     "must should shall need needs muss soll doit debe",
-		sends:    "send sends forward upload email mail post transfer delete disregard ignore reveal leak exfiltrate share",
-		not:      "not never without don't dont nicht ohne sans ne sin",
-		tells:    "tell telling inform informing mention mentioning alert alerting notify notifying erwähne erwähnen informiere mentionner mencionar",
-		user:     "user users human humans nutzer benutzer utilisateur usuario",
-		reveals:  "reveal print output repeat leak show send display expose disclose recite",
-		your:     "your",
-		own:      "system initial original hidden secret internal",
-		decodes:  "decode decoded decoding base64 atob b64decode",
-		obeys:    "execute follow obey eval",
-		does: "send call run execute fetch post delete upload read ignore reply respond include forward email use invoke add open create write " +
+		back: "previous previously prior above earlier preceding foregoing vorherigen vorherige bisherigen bisherige obigen " +
+			"précédentes précédents précédente precedentes anteriores previas",
+		any_:   "all any every each your alle sämtliche toutes tous todas todos tus sus vos",
+		orders: "instruction instructions guidelines anweisung anweisungen instrucciones consignes vorgaben",
+		prompt: "prompt prompts conversation directive directives rules",
+		ifs:    "if falls wenn si",
+		you:    "you you're du sie vous usted",
+		are:    "are are you're youre bist sind êtes eres",
+		now:    "now",
+		model:  "ai assistant assistants llm llms chatbot chatgpt gpt claude copilot gemini",
+		agent:  "agent agents model models",
+		freed:  "jailbroken unrestricted unfiltered dan uncensored",
+		must:   "must should shall need needs muss soll doit debe",
+		sends:  "send sends forward upload email mail post transfer delete disregard ignore reveal leak exfiltrate share",
+		not:    "not never without don't dont nicht ohne sans ne sin",
+		tells: "tell telling inform informing mention mentioning alert alerting notify notifying erwähne erwähnen informiere " +
+			"mentionner mencionar",
+		user:    "user users human humans nutzer benutzer utilisateur usuario",
+		reveals: "reveal print output repeat leak show send display expose disclose recite",
+		your:    "your",
+		own:     "system initial original hidden secret internal",
+		decodes: "decode decoded decoding base64 atob b64decode",
+		obeys:   "execute follow obey eval",
+		does: "send call run execute fetch post delete upload read ignore reply respond include forward email use invoke add open " +
+			"create write " +
 			"insert append tell say must always never",
 	} {
 		for w := range strings.FieldsSeq(words) {
@@ -98,7 +102,8 @@ var phrases = []phrase{
 // roleTags are the delimiters of roles and tool results in prompts.
 var roleTags = []string{
 	"<|im_start|>", "<|im_end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>",
-	"[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<system>", "</system>", "<system-reminder", "</system-reminder", "<system_prompt", "<system-prompt",
+	"[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<system>", "</system>", "<system-reminder", "</system-reminder", "<system_prompt",
+	"<system-prompt",
 	"<system_message", "<system-message", "<assistant>", "</assistant>", "<tool_result", "</tool_result", "<tool_response", "<tool_call>",
 	"<function_result", "</function_result", "<function_calls", "</function_calls",
 }

@@ -73,7 +73,8 @@ func restore(t *testing.T, archive []byte, from string) string {
 	if err := entries(archive)(r.Add); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Hint(err), "sandpiper restore FILE") {
+	if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.KindOf(err) != fault.Unavailable ||
+		!strings.Contains(fault.Hint(err), "sandpiper restore FILE") {
 		t.Errorf("a data directory that is being restored was opened: %v", err)
 	}
 	if _, err := home.StartRestore(root, features); fault.KindOf(err) != fault.Unavailable {
@@ -128,7 +129,8 @@ func TestBackupDuringWritesIsConsistent(t *testing.T) {
 		})
 	}
 	loop(func(n int64) error {
-		_, err := a.Sessions.Append(t.Context(), "busy", session.Step{Code: fmt.Sprint(n), Result: strings.Repeat("x", 3000), Began: time.Now()})
+		_, err := a.Sessions.Append(t.Context(), "busy", session.Step{Code: fmt.Sprint(n), Result: strings.Repeat("x", 3000),
+			Began: time.Now()})
 		if err == nil {
 			saved.Store(n)
 		}
@@ -158,7 +160,8 @@ func TestBackupDuringWritesIsConsistent(t *testing.T) {
 		if values := must(h.Vault.Restore(t.Context(), "", []vault.Token{token}))(t); values[token].Text != "ada@example.com" {
 			t.Errorf("the token is %+v", values)
 		}
-		if read(h, "data/report.csv") != "a,b\n1,2\n" || !strings.HasPrefix(read(h, "of b.txt"), "there is no") || read(acquire(t, to, "b"), "of b.txt") != "b" {
+		if read(h, "data/report.csv") != "a,b\n1,2\n" || !strings.HasPrefix(read(h, "of b.txt"), "there is no") || read(acquire(t, to, "b"),
+			"of b.txt") != "b" {
 			t.Error("the files of the tenants differ")
 		}
 	}
@@ -230,8 +233,10 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 func TestRestoreRefusesHostileNames(t *testing.T) {
 	t.Parallel()
 	for _, h := range []tar.Header{
-		{Name: "private/../key"}, {Name: "private/a/../../key"}, {Name: "private/a/use.lock"}, {Name: "private/a/logins/../../b"}, {Name: "private/a/logins/"}, {Name: "private//tenant.db"},
-		{Name: "workspaces/a/f"}, {Name: "workspaces/../x/", Typeflag: tar.TypeDir}, {Name: "workspaces/a", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+		{Name: "private/../key"}, {Name: "private/a/../../key"}, {Name: "private/a/use.lock"}, {Name: "private/a/logins/../../b"},
+		{Name: "private/a/logins/"}, {Name: "private//tenant.db"},
+		{Name: "workspaces/a/f"}, {Name: "workspaces/../x/", Typeflag: tar.TypeDir}, {Name: "workspaces/a", Typeflag: tar.TypeSymlink,
+			Linkname: "/etc"},
 		{Name: "../outside"}, {Name: "/outside"}, {Name: "private/a/tenant.db", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
 	} {
 		r := must(home.StartRestore(newRoot(t), features))(t)
@@ -271,7 +276,8 @@ func TestUnusedTenantIsBackedUp(t *testing.T) {
 // gets into a backup.
 func TestDamagedTenantIsListedAndNotBackedUp(t *testing.T) {
 	t.Parallel()
-	for damage, name := range map[string]string{"tier": "tier", "suspended": "suspended", "database": "tenant.db", "logins": "logins", "workspace": "../../workspaces/a", "link": "../../workspaces/a", "uid": "uid"} {
+	for damage, name := range map[string]string{"tier": "tier", "suspended": "suspended", "database": "tenant.db", "logins": "logins",
+		"workspace": "../../workspaces/a", "link": "../../workspaces/a", "uid": "uid"} {
 		t.Run(damage, func(t *testing.T) {
 			ts, root := machine(t, workspace.Quota{})
 			for _, uid := range []string{"a", "b"} {
@@ -383,10 +389,12 @@ func TestOneTenantIsRestored(t *testing.T) {
 	write(t, a, "later", "x")
 	write(t, b, "f", "new")
 	ctx, id := t.Context(), a.ID()
-	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.KindOf(err) != fault.Invalid || fault.Hint(err) != "suspend it with `sandpiper tenant suspend customer_A`, then replace its data with --replace" {
+	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.KindOf(err) != fault.Invalid ||
+		fault.Hint(err) != "suspend it with `sandpiper tenant suspend customer_A`, then replace its data with --replace" {
 		t.Errorf("an existing tenant: %v; %s", err, fault.Hint(err))
 	}
-	if _, err := ts.Restore(ctx, id, true, entries(archive)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Hint(err), "tenant suspend customer_A") {
+	if _, err := ts.Restore(ctx, id, true, entries(archive)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Hint(err),
+		"tenant suspend customer_A") {
 		t.Errorf("an active tenant: %v", err)
 	}
 	if err := errors.Join(a.Release(ctx), ts.Suspend(id, "damaged")); err != nil {
@@ -497,7 +505,8 @@ func TestBackupOfHostileWorkspaceIsRestorable(t *testing.T) {
 				_ = os.RemoveAll(path)
 				switch n % 7 {
 				case 0, 1:
-					f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600) // it may be a FIFO of another one
+					// it may be a FIFO of another one
+					f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600)
 					if err == nil {
 						_, _ = f.Write(bytes.Repeat([]byte("x"), n%5000))
 						f.Close()

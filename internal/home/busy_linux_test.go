@@ -33,7 +33,8 @@ func TestSlowHomeIsNotDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = ts.Acquire(t.Context(), id(t, "a"))
-		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "within 30s") || strings.Contains(fault.Hint(err), "restore") {
+		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "within 30s") ||
+			strings.Contains(fault.Hint(err), "restore") {
 			t.Errorf("%v; %s", err, fault.Hint(err))
 		}
 		if err := ts.Close(); err != nil {

@@ -37,7 +37,8 @@ func restorable(id tenant.ID, err error) error {
 		return err
 	}
 	return fault.Wrap(fault.Internal, err, "%s", fault.Message(err)).
-		WithHint("the operator can restore the tenant from a backup: `sandpiper tenant suspend %[1]s && sandpiper restore FILE --tenant %[1]s --replace && sandpiper tenant activate %[1]s`", id)
+		WithHint("the operator can restore the tenant from a backup: `sandpiper tenant suspend %[1]s && sandpiper restore FILE --tenant "+
+			"%[1]s --replace && sandpiper tenant activate %[1]s`", id)
 }
 
 // Examine reads the databases of all tenants of a data directory completely, and calls f with each tenant

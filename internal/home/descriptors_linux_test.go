@@ -138,7 +138,8 @@ func TestOpenReportsShortageOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	limitDescriptors(t, -openDescriptors(t))
-	if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "too many open files") {
+	if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.KindOf(err) != fault.Unavailable ||
+		!strings.Contains(fault.Message(err), "too many open files") {
 		t.Errorf("%v", err)
 	}
 }

@@ -187,7 +187,8 @@ func (t opener) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	r := &parts{id: id, marks: t.Marks, private: t.layout.of(id).private}
 	err := t.fill(ctx, r)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fault.Wrap(fault.Unavailable, err, "the tenant's data did not open within %s", openWait).WithHint("the machine is busy: try again in a moment")
+		err = fault.Wrap(fault.Unavailable, err, "the tenant's data did not open within %s", openWait).
+			WithHint("the machine is busy: try again in a moment")
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.close())

@@ -36,11 +36,13 @@ type Config struct {
 	Settings func(id tenant.ID, tier string) Settings
 	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
 	Results  Results         // retention of result files; zero means unlimited
-	Idle     int             // unused homes that stay open while descriptors are free; 0 means as many as take a quarter of the descriptors or a sixteenth of the memory, negative means none
-	FirstUID int             // the first host uid for tenants
-	UIDs     int             // number of host uids; tenants share that of the daemon if it is not positive
-	Modules  string          // key of the generated modules of all tenants; "" means none
-	Log      *slog.Logger    // nil means discard
+	// unused homes that stay open while descriptors are free; 0 means as many as take a quarter of the descriptors or
+	// a sixteenth of the memory, negative means none
+	Idle     int
+	FirstUID int          // the first host uid for tenants
+	UIDs     int          // number of host uids; tenants share that of the daemon if it is not positive
+	Modules  string       // key of the generated modules of all tenants; "" means none
+	Log      *slog.Logger // nil means discard
 
 	// Vault creates the vault of a tenant; nil means none.
 	Vault func(tenant.ID, *store.DB) *vault.Vault
@@ -83,8 +85,10 @@ func (c Config) withDefaults() Config {
 
 // Results limits the files below ResultsDir in a workspace.
 type Results struct {
-	Age   time.Duration `key:"results_age,tenant" form:"age" default:"7d"`                              // after which a file is removed; 0 means never
-	Bytes int64         `key:"results_max_mb,tenant" form:"megabytes" range:"1 16777216" default:"512"` // total size above which the oldest files are removed; 0 means no limit
+	// after which a file is removed; 0 means never
+	Age time.Duration `key:"results_age,tenant" form:"age" default:"7d"`
+	// total size above which the oldest files are removed; 0 means no limit
+	Bytes int64 `key:"results_max_mb,tenant" form:"megabytes" range:"1 16777216" default:"512"`
 }
 
 // ResultsDir is the directory of a workspace for results that are too large to return.
@@ -164,8 +168,9 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 // configuration of a sandbox backend.
 func (t Directory) Roots() map[string]string {
 	return map[string]string{
-		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.projections(rootSkills), rootSessions: t.layout.projections(rootSessions),
-		rootServers: t.layout.projections(rootServers),
+		rootWorkspaces: t.layout.workspaces(), rootSkills: t.layout.projections(rootSkills),
+		rootSessions: t.layout.projections(rootSessions),
+		rootServers:  t.layout.projections(rootServers),
 	}
 }
 

@@ -275,7 +275,8 @@ func (i *importing) checkNames(ctx context.Context, db *store.DB) error {
 			if err := rows.Scan(&table, &column); err != nil {
 				return err
 			}
-			all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, char(0)) > 0 OR %[2]q GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'", table, column))
+			all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, char(0)) > 0 OR %[2]q GLOB '*[' || char(1) || '-' || "+
+				"char(31) || char(127) || ']*'", table, column))
 			if column == "owner" { // the name of a lock file
 				all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, '/') > 0", table, column))
 			}

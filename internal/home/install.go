@@ -73,7 +73,8 @@ func (p paths) writeSuspension(s *Suspension) error {
 // checkNew.
 func (l layout) install(id tenant.ID, private, workspace string, last *Suspension, hint string) error {
 	p := l.of(id)
-	staged := paths{private: private, suspended: filepath.Join(private, suspendedFile), useLock: filepath.Join(private, filepath.Base(p.useLock))}
+	staged := paths{private: private, suspended: filepath.Join(private, suspendedFile),
+		useLock: filepath.Join(private, filepath.Base(p.useLock))}
 	if err := errors.Join(staged.writeUID(id), staged.incomplete("its import was interrupted")); err != nil {
 		return err
 	}

@@ -155,7 +155,8 @@ func (l preparation) prepare() error {
 	if err := l.checkFormat(); err != nil {
 		return err
 	}
-	for _, dir := range []string{l.workspaces(), l.projections(""), l.projections(rootSkills), l.projections(rootSessions), l.projections(rootServers), l.private()} {
+	for _, dir := range []string{l.workspaces(), l.projections(""), l.projections(rootSkills), l.projections(rootSessions),
+		l.projections(rootServers), l.private()} {
 		if err := mkdir(dir, 0o711); err != nil {
 			return l.fault(err)
 		}
@@ -243,7 +244,8 @@ func (l preparation) checkFormat() error {
 		return fault.New(fault.Internal, "the file %s is damaged: want a number, such as %d", l.formatFile(), format)
 	}
 	if have > format {
-		return fault.New(fault.Unavailable, "the data directory %s has format %d, this Sandpiper knows formats up to %d", l.root, have, format).
+		return fault.New(fault.Unavailable, "the data directory %s has format %d, this Sandpiper knows formats up to %d", l.root, have,
+			format).
 			WithHint("a newer Sandpiper has used it: update this one, or give it a data directory of its own")
 	}
 	return nil

@@ -17,7 +17,8 @@ import (
 func TestTenantWithLostLogIsRefused(t *testing.T) {
 	live, root := newRoot(t), filepath.Join(t.TempDir(), "data")
 	h := acquire(t, open(t, home.Config{Root: live}), "a")
-	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "greet", Code: "def greet():\n    return 1\n", Description: "Greets."}); err != nil {
+	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "greet", Code: "def greet():\n    return 1\n",
+		Description: "Greets."}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.CopyFS(root, os.DirFS(live)), os.Remove(filepath.Join(root, "private", "a", "tenant.db-wal"))); err != nil {
@@ -31,7 +32,8 @@ func TestTenantWithLostLogIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{"acquired": opened, "copied": copied, "examined": examined} {
-		if !strings.Contains(fault.Message(err), "deleted or cut") || !strings.Contains(fault.Hint(err), "sandpiper restore FILE --tenant a --replace") {
+		if !strings.Contains(fault.Message(err), "deleted or cut") || !strings.Contains(fault.Hint(err),
+			"sandpiper restore FILE --tenant a --replace") {
 			t.Errorf("%s: %v; %s", what, err, fault.Hint(err))
 		}
 	}

@@ -43,7 +43,8 @@ func TestNamesAreOfOneTenantAndChangeNothing(t *testing.T) {
 	}
 	for _, query := range []string{skill.NameQuery, session.NameQuery, state.NameQuery, saved.NameQuery,
 		journal.WorkflowQuery, schedule.AgentQuery,
-		approval.NameQuery, approval.OpenQuery, journal.UnfinishedQuery, journal.BackgroundQuery, journal.ActiveBackgroundQuery, vault.ExceptionQuery} {
+		approval.NameQuery, approval.OpenQuery, journal.UnfinishedQuery, journal.BackgroundQuery, journal.ActiveBackgroundQuery,
+		vault.ExceptionQuery} {
 		if names, err := home.Names(t.Context(), root, b, query); len(names) > 0 || err != nil {
 			t.Errorf("%s: %v, %v", query, names, err)
 		}

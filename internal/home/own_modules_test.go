@@ -31,7 +31,8 @@ func TestDeleteEmptiesOwnModules(t *testing.T) {
 		key := home.OwnModules("k", id(t, uid))
 		dir, _ := ts.Modules(key)
 		entries, err := os.ReadDir(dir)
-		if _, typesErr := os.Stat(home.TypesFile(dir)); err != nil || len(entries) == 0 != (uid == "customer_A") || (typesErr != nil) != (uid == "customer_A") {
+		if _, typesErr := os.Stat(home.TypesFile(dir)); err != nil || len(entries) == 0 != (uid == "customer_A") ||
+			(typesErr != nil) != (uid == "customer_A") {
 			t.Errorf("%s: %v, %v, %v", uid, entries, err, typesErr)
 		}
 	}

@@ -15,7 +15,8 @@ type pending []string
 
 // pendingWork reads the database of a tenant that no process uses.
 func (l layout) pendingWork(ctx context.Context, db *store.DB) (p pending, err error) {
-	work := append([]Feature{{Name: Executions, Pending: "EXISTS (SELECT 1 FROM runs WHERE on_restart != '' AND state != 'ended')"}}, l.features...)
+	work := append([]Feature{{Name: Executions, Pending: "EXISTS (SELECT 1 FROM runs WHERE on_restart != '' AND state != 'ended')"}},
+		l.features...)
 	err = db.View(ctx, func(tx *store.Tx) error {
 		for _, f := range work {
 			var is bool

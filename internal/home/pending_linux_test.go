@@ -20,7 +20,8 @@ import (
 func laterWork(t *testing.T, h *home.Home, until time.Time) {
 	t.Helper()
 	ctx := t.Context()
-	if err := h.Runs.Add(ctx, journal.Run{Execution: "exec_later", State: journal.Queued, OnRestart: journal.ResumeOnRestart, Request: []byte("later")}); err != nil {
+	if err := h.Runs.Add(ctx, journal.Run{Execution: "exec_later", State: journal.Queued, OnRestart: journal.ResumeOnRestart,
+		Request: []byte("later")}); err != nil {
 		t.Fatal(err)
 	}
 	if e := must(h.Runs.Claim(ctx))(t); e == nil {
@@ -32,7 +33,8 @@ func laterWork(t *testing.T, h *home.Home, until time.Time) {
 	if err := h.Journal.End(ctx, "exec_later", journal.End{State: journal.Waiting, Wait: journal.Wait{Until: until}}); err != nil {
 		t.Fatal(err)
 	}
-	must(schedule.Open(h).Create(ctx, time.Now(), nil, schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "UTC", Skill: "greet"}))(t)
+	must(schedule.Open(h).Create(ctx, time.Now(), nil, schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "UTC",
+		Skill: "greet"}))(t)
 }
 
 // expectWoken checks that a daemon finds the tenant without being told, and then knows when its

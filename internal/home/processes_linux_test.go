@@ -284,7 +284,8 @@ func onAFullDisk(ctx context.Context, disk string) error {
 // onFull expects clear errors and undamaged data.
 func onFull(ctx context.Context, ts *home.Homes, h *home.Home) error {
 	err := h.Workspace.Write(ctx, "kept", bytes.Repeat([]byte("y"), 1<<20))
-	if want := `the disk of the machine that runs Sandpiper is full: "kept" was not written`; fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable {
+	if want := `the disk of the machine that runs Sandpiper is full: "kept" was not written`; fault.Message(err) != want ||
+		fault.KindOf(err) != fault.Unavailable {
 		return fmt.Errorf("write a file: %w", err)
 	}
 	_, err = h.Skills.Save(ctx, skill.Draft{Name: "big", Code: "# " + strings.Repeat("x", 500_000)})

@@ -49,7 +49,8 @@ func StartRestore(root string, features []Feature) (*Restoration, error) {
 	}
 	lock := flock.New(l.restoring(), flock.SetPermissions(0o600))
 	if ok, err := lock.TryLock(); !ok {
-		return nil, errors.Join(lock.Close(), fault.Wrap(fault.Unavailable, err, "another process restores a backup to the data directory %s", l.root))
+		return nil, errors.Join(lock.Close(), fault.Wrap(fault.Unavailable, err,
+			"another process restores a backup to the data directory %s", l.root))
 	}
 	r := &Restoration{layout: l, lock: lock}
 	if _, err := os.Lstat(l.formatFile()); again && errors.Is(err, fs.ErrNotExist) {

@@ -111,9 +111,11 @@ func (t opener) fill(ctx context.Context, r *parts) (err error) {
 func (t opener) openStores(r *parts, p paths) (err error) {
 	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,
 		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
-	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Log: t.cfg.Log, Due: func(at time.Time) error { return t.layout.marks(Executions).Set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Log: t.cfg.Log,
+		Due: func(at time.Time) error { return t.layout.marks(Executions).Set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
-	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
+	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log,
+		Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}
@@ -146,7 +148,8 @@ func (t opener) openWorkspace(ctx context.Context, r *parts, p paths) (err error
 	if key := r.settings.Modules; key != "" {
 		mounts[serversMount], _ = t.Modules(key)
 	}
-	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts, Unlisted: ResultsDir, Refused: func(key string) { t.cfg.RecordRefusal(r.id.String(), key) }}
+	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts, Unlisted: ResultsDir,
+		Refused: func(key string) { t.cfg.RecordRefusal(r.id.String(), key) }}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}

@@ -60,7 +60,8 @@ func withVault(root string) home.Config {
 	}
 }
 
-var greetTool = tool.Definition{Ref: tool.Ref{Server: "mail", Tool: "greet"}, Input: []byte(`{"type": "object", "properties": {"name": {"type": "string"}}}`)}
+var greetTool = tool.Definition{Ref: tool.Ref{Server: "mail", Tool: "greet"},
+	Input: []byte(`{"type": "object", "properties": {"name": {"type": "string"}}}`)}
 
 // fill stores data in every table and directory of the current schema.
 func fill(t *testing.T, h *home.Home) {
@@ -80,7 +81,8 @@ func fill(t *testing.T, h *home.Home) {
 	if err := h.Skills.AddUses(t.Context(), []string{"greet"}, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := skilltest.Open(h).Add(t.Context(), "greet", skilltest.Test{Code: "from skills import greet; greet('Ada')", Result: shape.Learn([]byte(`"x"`))}); err != nil {
+	if _, err := skilltest.Open(h).Add(t.Context(), "greet",
+		skilltest.Test{Code: "from skills import greet; greet('Ada')", Result: shape.Learn([]byte(`"x"`))}); err != nil {
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
@@ -108,7 +110,8 @@ func fill(t *testing.T, h *home.Home) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"data/token.txt": string(tokens[0]), "data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]"} {
+	for name, content := range map[string]string{"data/token.txt": string(tokens[0]), "data/numbers.csv": "a,b\n1,2\n",
+		".results/exec_1.json": "[1, 2]"} {
 		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -190,18 +193,21 @@ func fillRun(t *testing.T, h *home.Home) {
 		err = r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"})
 	}
 	if _, wrong := h.Runs.Find(t.Context(), "exec_3"); err == nil && wrong != nil { // an earlier fill added it
-		err = h.Runs.Add(t.Context(), journal.Run{Execution: "exec_3", State: journal.Queued, OnRestart: journal.ReportOnRestart, Request: []byte("background")})
+		err = h.Runs.Add(t.Context(), journal.Run{Execution: "exec_3", State: journal.Queued, OnRestart: journal.ReportOnRestart,
+			Request: []byte("background")})
 	}
 	if err == nil {
 		err = h.Runs.Signal(t.Context(), "exec_3", "go", []byte(`1`))
 	}
 	if err == nil {
-		nightly := schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "Europe/Berlin", Skill: "greet", Inputs: []byte(`{"name":"a"}`)}
+		nightly := schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "Europe/Berlin", Skill: "greet",
+			Inputs: []byte(`{"name":"a"}`)}
 		_ = schedule.Open(h).Delete(t.Context(), time.Now(), nil, "nightly") // of an earlier fill
 		_, err = schedule.Open(h).Create(t.Context(), time.Now(), nil, nightly)
 	}
 	if err == nil {
-		_, err = schedule.Open(h).RunNow(t.Context(), time.Now(), nil, "nightly", func(schedule.Spec) ([]byte, error) { return []byte("request"), nil })
+		_, err = schedule.Open(h).RunNow(t.Context(), time.Now(), nil, "nightly",
+			func(schedule.Spec) ([]byte, error) { return []byte("request"), nil })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +232,8 @@ func expectRun(t *testing.T, h *home.Home) {
 	if err != nil || len(all) != 1 || all[0].Cron != "0 2 * * *" || string(all[0].Inputs) != `{"name":"a"}` || all[0].Last == nil {
 		t.Errorf("the schedules are now %+v, %v", all, err)
 	}
-	if s, err := journal.BeginStep(t.Context(), r, journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
+	if s, err := journal.BeginStep(t.Context(), r, journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil ||
+		string(s.Value.JSON) != "8" {
 		t.Errorf("the step is now %+v, %v", s, err)
 	}
 }
@@ -242,7 +249,8 @@ func expectSession(t *testing.T, h *home.Home) {
 		t.Fatal(err)
 	}
 	task, at := s.Tasks[0], s.Checkpoint
-	if task.ID != "task_001" || task.Code != "result = x + 1" || task.Result != "2" || task.Output != "added" || task.Description != "Add" ||
+	if task.ID != "task_001" || task.Code != "result = x + 1" || task.Result != "2" || task.Output != "added" ||
+		task.Description != "Add" ||
 		at.LastTask != "task_001" || string(at.Step) != "1" || string(at.Context) != `"begun"` || task.Timestamp.Year() < 2026 ||
 		!cmp.Equal(s.StateFiles, []string{"/workspace/state/results.json"}) || string(steps[0].Vars) != `{"x": 1}` {
 		t.Errorf("the session is now %+v", s)
@@ -250,7 +258,8 @@ func expectSession(t *testing.T, h *home.Home) {
 	if record, err := h.Sessions.Record(t.Context(), "report", 1); err != nil || string(record) != "calls" {
 		t.Errorf("the record of the step is now %q, %v", record, err)
 	}
-	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content), "result = x + 1") {
+	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content),
+		"result = x + 1") {
 		t.Errorf("projection contains %q, %v", p.Content, err)
 	}
 }
@@ -263,10 +272,12 @@ func expectCall(t *testing.T, h *home.Home) {
 	if err != nil || len(calls) == 0 {
 		t.Fatal(calls, err)
 	}
-	if c := calls[len(calls)-1]; c.Ref != send || c.Execution != "exec_1" || c.Outcome != journal.Answered || c.Ended.Before(c.Began) || len(c.Arguments) != 64 {
+	if c := calls[len(calls)-1]; c.Ref != send || c.Execution != "exec_1" || c.Outcome != journal.Answered || c.Ended.Before(c.Began) ||
+		len(c.Arguments) != 64 {
 		t.Errorf("the call is now %+v", c)
 	}
-	if typ, ok, err := h.Shapes.Find(t.Context(), send); err != nil || !ok || string(typ.Schema()) != `{"properties":{"id":{"type":"integer"}},"required":["id"],"type":"object"}` {
+	if typ, ok, err := h.Shapes.Find(t.Context(), send); err != nil || !ok ||
+		string(typ.Schema()) != `{"properties":{"id":{"type":"integer"}},"required":["id"],"type":"object"}` {
 		t.Errorf("the shape is now %s, %t, %v", typ.Schema(), ok, err)
 	}
 }
@@ -292,7 +303,8 @@ func expect(t *testing.T, h *home.Home) {
 	if d := cmp.Diff(want, h.Learned.Uses(t.Context()).All()); d != "" {
 		t.Error("the used tools:", d)
 	}
-	if all, err := skilltest.Open(h).List(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
+	if all, err := skilltest.Open(h).List(t.Context(), "greet"); err != nil || len(all) != 1 ||
+		all[0].Code != "from skills import greet; greet('Ada')" {
 		t.Errorf("the tests are %+v, %v", all, err)
 	}
 	if sk.Instructions != "Greet people." {
@@ -304,7 +316,8 @@ func expect(t *testing.T, h *home.Home) {
 	if text, err := saved.Open(h).Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
 		t.Errorf("the workflow is %q, %v", text, err)
 	}
-	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || r.Workflow != "nightly" || string(r.Request) != "code" || string(r.Result) != "1" {
+	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || r.Workflow != "nightly" ||
+		string(r.Request) != "code" || string(r.Result) != "1" {
 		t.Errorf("the run is %+v, %v", r, err)
 	}
 	for name, want := range map[string]string{
@@ -351,7 +364,8 @@ func expectGrant(t *testing.T, h *home.Home) {
 	if err != nil || len(all) == 0 || all[0].Scope != grant.Tool || all[0].Ref != send || all[0].Schema != "s" || !all[0].Expires.IsZero() {
 		t.Fatalf("the grants are now %+v, %v", all, err)
 	}
-	if r, err := h.Approvals.Find(t.Context(), all[0].ID); err != nil || r.Origin.Code != "crm.send()" || r.Origin.Client != "claude-code 2" {
+	if r, err := h.Approvals.Find(t.Context(), all[0].ID); err != nil || r.Origin.Code != "crm.send()" ||
+		r.Origin.Client != "claude-code 2" {
 		t.Errorf("the approval is now %+v, %v", r, err)
 	}
 }

@@ -127,7 +127,8 @@ func checkUnnamed(l layout, dir string) error {
 	if _, err := os.Lstat(filepath.Join(l.private(), dir, databaseEntry)); err != nil {
 		return fault.Wrap(fault.NotFound, err, "the directory private/%s has no database", dir)
 	}
-	return fault.New(fault.Internal, "the directory private/%s has the data of a tenant, but its file %s is missing or damaged", dir, uidFile)
+	return fault.New(fault.Internal, "the directory private/%s has the data of a tenant, but its file %s is missing or damaged", dir,
+		uidFile)
 }
 
 // uidFile contains the tenant's id, if it differs from the name of the directory.
@@ -248,7 +249,8 @@ func (p paths) checkActive(id tenant.ID) error {
 	case s.Deleting:
 		return errDeleting(id)
 	}
-	return fault.New(fault.Denied, "tenant %q is suspended", id).WithHint("ask the operator of this server: `sandpiper tenant activate %s` lifts it", id)
+	return fault.New(fault.Denied, "tenant %q is suspended", id).
+		WithHint("ask the operator of this server: `sandpiper tenant activate %s` lifts it", id)
 }
 
 // lockUse creates the private directory and locks the tenant for use. It fails while the tenant is

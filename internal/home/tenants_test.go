@@ -65,7 +65,8 @@ func TestAcquireRefusesDirectoryOfAnotherTenant(t *testing.T) {
 	if _, err := ts.Acquire(t.Context(), id(t, "customer_A")); fault.KindOf(err) != fault.Internal {
 		t.Errorf("acquired: %v", err)
 	}
-	if all, err := ts.List(t.Context()); err != nil || len(all) != 1 || !all[0].ID.IsZero() || !strings.Contains(all[0].Error, filepath.Base(filepath.Dir(file))) {
+	if all, err := ts.List(t.Context()); err != nil || len(all) != 1 || !all[0].ID.IsZero() || !strings.Contains(all[0].Error,
+		filepath.Base(filepath.Dir(file))) {
 		t.Errorf("listed %+v", all)
 	}
 }

@@ -99,7 +99,8 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.bodies.Cipher, err = sealed.New(derive("sealed"), id.String()); err != nil {
 		return s, err
 	}
-	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
+	s.journal = journal.New(journal.Config{DB: db, Tenant: id,
+		Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})
 	s.approvals, err = approval.New(approval.Config{DB: db, Tenant: id, Key: derive("approvals")})
 	return s, err

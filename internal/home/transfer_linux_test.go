@@ -95,7 +95,8 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if err := errors.Join(sparse.Truncate(4<<30), sparse.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "double", Code: "def run(x):\n    return 2 * x\n", Description: "Doubles"}); err != nil {
+	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "double", Code: "def run(x):\n    return 2 * x\n",
+		Description: "Doubles"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := skilltest.Open(h).Add(t.Context(), "double", skilltest.Test{Code: "from skills import double"}); err != nil {
@@ -112,7 +113,8 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(), Files: []string{"state/x"}}); err != nil {
+	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(),
+		Files: []string{"state/x"}}); err != nil {
 		t.Fatal(err)
 	}
 	value := vault.Value{Type: detect.Email, Text: "ada@example.com"}
@@ -171,7 +173,8 @@ func TestExportedTenantIsImportedElsewhere(t *testing.T) {
 			if all := must(imported.Approvals.Grants.List(t.Context()))(t); len(all) > 0 {
 				t.Errorf("an archive allows calls here: %+v", all)
 			}
-			if _, err := to.Import(t.Context(), bytes.NewReader(archive), other); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "exists already") {
+			if _, err := to.Import(t.Context(), bytes.NewReader(archive), other); fault.KindOf(err) != fault.Invalid ||
+				!strings.Contains(fault.Message(err), "exists already") {
 				t.Errorf("the second import: %v", err)
 			}
 			checkNothingLeft(t, root)
@@ -185,7 +188,8 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if got := read(h, "data/report.csv"); got != "a,b\n1,2\n" {
 		t.Errorf("the file is %q", got)
 	}
-	for name, mode := range map[string]os.FileMode{"data/report.csv": 0o640, "not utf-8 \xff\xfe": 0o400, "closed": 0o500 | os.ModeDir, "closed/inner": 0, "data": 0o755 | os.ModeDir} {
+	for name, mode := range map[string]os.FileMode{"data/report.csv": 0o640, "not utf-8 \xff\xfe": 0o400, "closed": 0o500 | os.ModeDir,
+		"closed/inner": 0, "data": 0o755 | os.ModeDir} {
 		if fi := must(os.Lstat(filepath.Join(dir, name)))(t); fi.Mode() != mode {
 			t.Errorf("%q has mode %v, want %v", name, fi.Mode(), mode)
 		}
@@ -219,7 +223,8 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if w := must(saved.Open(h).Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {
 		t.Errorf("the workflow is %q", w)
 	}
-	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || string(r.Request) != "code" || string(r.Result) != "1" {
+	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || string(r.Request) != "code" ||
+		string(r.Result) != "1" {
 		t.Errorf("the run is %+v, %v", r, err)
 	}
 	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
@@ -228,7 +233,8 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if all := h.Learned.Uses(t.Context()).All(); len(all) != 1 || all[0].Tool != "double" || !slices.Contains(all[0].Terms, "number") {
 		t.Errorf("the used tools are %+v", all)
 	}
-	if s := must(h.Sessions.Find(t.Context(), "chat-1"))(t); len(s.Tasks) != 1 || s.Tasks[0].Code != "x = 42" || !slices.Equal(s.StateFiles, []string{"state/x"}) {
+	if s := must(h.Sessions.Find(t.Context(), "chat-1"))(t); len(s.Tasks) != 1 || s.Tasks[0].Code != "x = 42" || !slices.Equal(s.StateFiles,
+		[]string{"state/x"}) {
 		t.Errorf("the session is %+v", s)
 	}
 	values := must(h.Vault.Restore(t.Context(), "", []vault.Token{token}))(t)
@@ -308,7 +314,8 @@ func TestImportRefusesOtherArchives(t *testing.T) {
 		"orphan":     {Name: "files/no/parent", Typeflag: tar.TypeReg},
 		"long":       {Name: "files/" + strings.Repeat("x", 300), Typeflag: tar.TypeReg},
 		"uncounted":  {Name: "files/b", Typeflag: tar.TypeReg},
-		"sparse":     {Name: "files/b", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SANDPIPER.size": "10", "SANDPIPER.parts": "9+5"}},
+		"sparse": {Name: "files/b", Typeflag: tar.TypeReg,
+			PAXRecords: map[string]string{"SANDPIPER.size": "10", "SANDPIPER.parts": "9+5"}},
 	} {
 		refuse(name, rewrite(t, archive, func(have *tar.Header, b []byte) ([]*tar.Header, []byte) {
 			if have.Name == "end.json" {
@@ -363,10 +370,14 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 	for name, change := range map[string]string{
 		"trigger": "CREATE TRIGGER t AFTER INSERT ON skills BEGIN DELETE FROM sessions; END",
 		"table":   "CREATE TABLE more (x)",
-		"skill":   "INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools, instructions) VALUES ('../../x', 1, 'x', '', '', '[]', 0, 0, '[]', '')",
-		"NUL":     "INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('workflow', 'a' || char(0) || 'b', 1, 0, 0, x'00')",
-		"process": "INSERT INTO runs (execution, state, owner, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
-		"escape":  "INSERT INTO schedule_runs (schedule, due, handled, state, execution) VALUES ('a' || char(27) || '[2J', 0, 0, 'failed', '')",
+		"skill": "INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools, instructions) VALUES " +
+			"('../../x', 1, 'x', '', '', '[]', 0, 0, '[]', '')",
+		"NUL": "INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('workflow', 'a' || char(0) || 'b', 1, 0, " +
+			"0, x'00')",
+		"process": "INSERT INTO runs (execution, state, owner, created, changed, bytes, request) VALUES ('exec_a', 'running', " +
+			"'../private/acme/use', 0, 0, 0, x'')",
+		"escape": "INSERT INTO schedule_runs (schedule, due, handled, state, execution) VALUES ('a' || char(27) || '[2J', 0, 0, " +
+			"'failed', '')",
 		"line":    "INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'a' || char(10) || 'b', 1, 0, 0, x'00')",
 		"session": "INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES ('../../x', 0, 0, 1, 1, 0, 0)",
 	} {
@@ -405,8 +416,13 @@ func TestArchivesAndBackupsForgetCommits(t *testing.T) {
 	from.Close()
 	db := must(store.Open(context.Background(), filepath.Join(root, "private/acme/tenant.db"), home.Migrations))(t)
 	var err error
-	for _, change := range []string{"INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'x', 1, 0, 0, x'00')", "UPDATE commits SET n = 7258118399999990000"} {
-		err = errors.Join(err, db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), change); return err }))
+	for _, change := range []string{"INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'x', 1, 0, 0, x'00')",
+		"UPDATE commits SET n = 7258118399999990000"} {
+		err = errors.Join(err, db.Update(t.Context(), func(tx *store.Tx) error {
+			_,
+				err := tx.ExecContext(t.Context(), change)
+			return err
+		}))
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,8 @@ func (t opener) ownerUID(path string) (int, error) {
 		return uid, nil
 	}
 	return 0, fault.New(fault.Denied, "the tenant's workspace belongs to another user").
-		WithHint("the data directory was used by root or with sandbox.subordinate_uids: use it in the same way again, or let root change the owner of its files with chown -R")
+		WithHint("the data directory was used by root or with sandbox.subordinate_uids: use it in the same way again, or let root change " +
+			"the owner of its files with chown -R")
 }
 
 // free returns a uid that owns no workspace, or the daemon's if tenants share it.

@@ -17,7 +17,8 @@ const watchEvery = time.Second
 func (l layout) announce() error { return durable.WriteFile(l.suspensions(), nil) }
 
 // Watch observes suspensions in the background, also by other processes, deletes expired answers, and
-// closes unused homes while descriptors are short, until Close. It calls end for each suspended tenant with an open home; end must end all uses of that home. Close
+// closes unused homes while descriptors are short, until Close. It calls end for each suspended tenant with an open
+// home; end must end all uses of that home. Close
 // waits for it.
 func (t *Homes) Watch(end func(tenant.ID)) {
 	t.tasks.Go(func() { t.watch(end) })

@@ -72,7 +72,8 @@ func (p *pebble) validate(t *testing.T, url string, seconds uint64) {
 		t.Fatal(err)
 	}
 	quiet, store := log.New(io.Discard, "", 0), db.NewMemoryStore()
-	authority := ca.New(quiet, store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "default", ValidityPeriod: seconds}})
+	authority := ca.New(quiet, store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "default",
+		ValidityPeriod: seconds}})
 	front := wfe.New(quiet, store, va.New(quiet, port, port, true, resolver(t), store), authority, []string{"pebble"}, true, false, 1, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +122,8 @@ func resolve(c io.ReadWriter) error {
 	m.Response, m.Additionals = true, nil
 	for _, q := range m.Questions {
 		if q.Type == dnsmessage.TypeA {
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}})
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class,
+				TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}})
 		}
 	}
 	answer, err := m.AppendPack(make([]byte, 2))
@@ -154,7 +156,8 @@ func (p *pebble) connect(url, domain string) (*x509.Certificate, error) {
 
 func (p *pebble) serve(t *testing.T, dir string, log *logtest.Log) string {
 	t.Helper()
-	a := &httpserver.ACME{Domains: []string{"mcp.example.com", "other.example.com"}, Directory: p.directory, Roots: p.web, Dir: dir, Log: slog.New(slog.NewTextHandler(log, nil))}
+	a := &httpserver.ACME{Domains: []string{"mcp.example.com", "other.example.com"}, Directory: p.directory, Roots: p.web, Dir: dir,
+		Log: slog.New(slog.NewTextHandler(log, nil))}
 	url, _ := serve(t, httpserver.Config{TLS: a.Config()})
 	return strings.Replace(url, "http://", "https://", 1)
 }

@@ -133,7 +133,8 @@ func OpenCertificate(cert, key string, log *slog.Logger) (*Certificate, error) {
 			return nil, pairError(cert, key, contents, err)
 		}
 		if left := time.Until(pair.Leaf.NotAfter); left <= 0 {
-			c.files.log.Warn("the TLS certificate has expired; clients will reject it", "file", cert, "expired", pair.Leaf.NotAfter.UTC().Format(time.DateTime))
+			c.files.log.Warn("the TLS certificate has expired; clients will reject it", "file", cert, "expired", pair.Leaf.NotAfter.UTC().
+				Format(time.DateTime))
 		} else if left < 7*24*time.Hour && left < pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/4 {
 			c.files.log.Warn("the TLS certificate expires soon", "file", cert, "expires", pair.Leaf.NotAfter.UTC().Format(time.DateTime))
 		}
@@ -166,7 +167,8 @@ func pairError(cert, key string, contents [][]byte, err error) error {
 func publicKeysDiffer(contents [][]byte) bool {
 	first := firstOf(contents[0])
 	_, err := tls.X509KeyPair(pem.EncodeToMemory(first), contents[1])
-	return err != nil && (err.Error() == "tls: private key does not match public key" || err.Error() == "tls: private key type does not match public key type")
+	return err != nil && (err.Error() == "tls: private key does not match public key" ||
+		err.Error() == "tls: private key type does not match public key type")
 }
 
 // firstOf returns the first certificate of a file, or nil.

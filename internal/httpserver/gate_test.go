@@ -63,11 +63,12 @@ func TestIdleConnectionsAreEvicted(t *testing.T) {
 		cfg  httpserver.Config
 		sent string
 	}{
-		"silent, one address":      {httpserver.Config{AddressConnections: 4}, ""},
-		"silent, all":              {httpserver.Config{Connections: 4}, ""},
-		"part of a header":         {httpserver.Config{Connections: 4}, "GET /mcp HTTP/1.1\r\nX"},
-		"kept alive after one":     {httpserver.Config{Connections: 4}, request},
-		"a body that never comes":  {httpserver.Config{Connections: 4, MCP: http.HandlerFunc(unauthorized)}, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"},
+		"silent, one address":  {httpserver.Config{AddressConnections: 4}, ""},
+		"silent, all":          {httpserver.Config{Connections: 4}, ""},
+		"part of a header":     {httpserver.Config{Connections: 4}, "GET /mcp HTTP/1.1\r\nX"},
+		"kept alive after one": {httpserver.Config{Connections: 4}, request},
+		"a body that never comes": {httpserver.Config{Connections: 4, MCP: http.HandlerFunc(unauthorized)},
+			"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"},
 		"the reserve of healthz":   {httpserver.Config{Connections: 4}, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"},
 		"descriptors of a process": {httpserver.Config{Descriptors: 3}, ""},
 	} {
@@ -123,7 +124,8 @@ func TestHealthAnswersWhileAllConnectionsAreInUse(t *testing.T) {
 					t.Errorf("%s: %d %s", path, status, text)
 				}
 			}
-			if status, text := fresh(t, "POST", url+"/mcp"); status != http.StatusServiceUnavailable || !strings.Contains(text, "too many connections") {
+			if status, text := fresh(t, "POST", url+"/mcp"); status != http.StatusServiceUnavailable || !strings.Contains(text,
+				"too many connections") {
 				t.Errorf("/mcp: %d %s", status, text)
 			}
 		})

@@ -146,7 +146,8 @@ func cause(err error) string {
 // Serve serves ln until ctx ends, then drains running requests for a limited time. It
 // closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	g := newGate(ln, limits{all: s.cfg.Connections, address: s.cfg.AddressConnections, health: healthChecks, descriptors: uintptr(s.cfg.Descriptors)})
+	g := newGate(ln, limits{all: s.cfg.Connections, address: s.cfg.AddressConnections, health: healthChecks,
+		descriptors: uintptr(s.cfg.Descriptors)})
 	srv := &http.Server{
 		Handler:           g.track(s.health(), s.handler()),
 		ConnContext:       g.connContext,

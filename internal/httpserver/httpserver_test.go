@@ -142,7 +142,8 @@ func TestCrossOriginRequestsAreRejected(t *testing.T) {
 
 func TestHostNamesAreRejectedOnLoopback(t *testing.T) {
 	url, _ := serve(t, httpserver.Config{Events: http.HandlerFunc(echo)})
-	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:1": 200, "[::1]": 200, "evil.example": 403, "127.0.0.1.evil.example:80": 403} {
+	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:1": 200, "[::1]": 200, "evil.example": 403,
+		"127.0.0.1.evil.example:80": 403} {
 		for _, path := range []string{"/mcp", "/sse"} {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			if err != nil {
@@ -269,7 +270,8 @@ func TestResponseMayTakeLongerThanBody(t *testing.T) {
 // address: a page that rebinds a name has its name as host, and probes ask an address.
 func TestHealthChecksRefuseForeignHosts(t *testing.T) {
 	url, _ := serve(t, httpserver.Config{})
-	for host, want := range map[string]int{"": 200, "localhost:1": 200, "127.0.0.1": 200, "10.1.2.3:8080": 200, "[fd00::1]:80": 200, "evil.example": 403, "localhost.evil.example:80": 403} {
+	for host, want := range map[string]int{"": 200, "localhost:1": 200, "127.0.0.1": 200, "10.1.2.3:8080": 200, "[fd00::1]:80": 200,
+		"evil.example": 403, "localhost.evil.example:80": 403} {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			if err != nil {

@@ -133,10 +133,11 @@ func TestStalledReadersAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			returned := make(chan struct{}, 1)
-			s := serveTLS(t, httpserver.Config{Stalled: 50 * time.Millisecond, MCP: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_ = write(w)
-				returned <- struct{}{}
-			})})
+			s := serveTLS(t, httpserver.Config{Stalled: 50 * time.Millisecond,
+				MCP: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_ = write(w)
+					returned <- struct{}{}
+				})})
 			client := s.client(t, true)
 			for range 40 { // one more than the window of the connection allows
 				res, err := client.Get(s.url + "/mcp")
@@ -234,12 +235,13 @@ func TestOpenCertificateNamesTheProblem(t *testing.T) {
 		cert, key []byte
 		want      string
 	}{
-		"another key":       {accesstest.PEM(one.Leaf), accesstest.KeyPEM(t, other), "does not belong to the first certificate"},
-		"wrong order":       {accesstest.PEM(ca.Cert, one.Leaf), key, "does not belong to the first certificate"},
-		"swapped":           {key, accesstest.PEM(one.Leaf), "contains no certificate"},
-		"empty":             {nil, nil, "contains no certificate"},
-		"no key":            {accesstest.PEM(one.Leaf), []byte("x"), "contains no private key"},
-		"encrypted key":     {accesstest.PEM(one.Leaf), []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "encrypted with a passphrase"},
+		"another key": {accesstest.PEM(one.Leaf), accesstest.KeyPEM(t, other), "does not belong to the first certificate"},
+		"wrong order": {accesstest.PEM(ca.Cert, one.Leaf), key, "does not belong to the first certificate"},
+		"swapped":     {key, accesstest.PEM(one.Leaf), "contains no certificate"},
+		"empty":       {nil, nil, "contains no certificate"},
+		"no key":      {accesstest.PEM(one.Leaf), []byte("x"), "contains no private key"},
+		"encrypted key": {accesstest.PEM(one.Leaf), []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE " +
+			"KEY-----\n"), "encrypted with a passphrase"},
 		"damaged":           {append(accesstest.PEM(one.Leaf)[:200], '\n'), key, "contains no certificate"},
 		"damaged inside":    {[]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), key, "cannot be used"},
 		"missing":           {nil, key, "no such file"},
@@ -267,7 +269,8 @@ func TestOpenCertificateNamesTheProblem(t *testing.T) {
 				accesstest.Replace(t, cert, tc.cert)
 			}
 			_, err := httpserver.OpenCertificate(cert, keyFile, nil)
-			if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), tc.want) || !strings.Contains(fault.Message(err), dir) {
+			if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), tc.want) || !strings.Contains(fault.Message(err),
+				dir) {
 				t.Errorf("%v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "PRIVATE KEY-----") {
@@ -351,7 +354,8 @@ func TestExpiredCertificateIsAWarning(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	ca := accesstest.NewCA(t, "servers")
-	for want, until := range map[string]time.Time{"has expired": time.Now().Add(-time.Hour), "expires soon": time.Now().Add(time.Hour), "": time.Now().AddDate(0, 1, 0)} {
+	for want, until := range map[string]time.Time{"has expired": time.Now().Add(-time.Hour), "expires soon": time.Now().Add(time.Hour),
+		"": time.Now().AddDate(0, 1, 0)} {
 		accesstest.Write(t, ca.Server(func(c *x509.Certificate) { c.NotAfter = until }), cert, key)
 		var log bytes.Buffer
 		if _, err := httpserver.OpenCertificate(cert, key, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
@@ -367,7 +371,8 @@ func TestExpiredCertificateIsAWarning(t *testing.T) {
 func TestKeptConnectionsServeLaterRequests(t *testing.T) {
 	s := serveTLS(t, httpserver.Config{Stalled: 10 * time.Millisecond})
 	plain, _ := serve(t, httpserver.Config{Stalled: 10 * time.Millisecond})
-	for url, client := range map[string]*http.Client{s.url: s.client(t, true), s.url + "?": s.client(t, false), plain: {Transport: &http.Transport{}}} {
+	for url, client := range map[string]*http.Client{s.url: s.client(t, true), s.url + "?": s.client(t, false),
+		plain: {Transport: &http.Transport{}}} {
 		url = strings.TrimSuffix(url, "?")
 		for _, path := range []string{"/mcp", "/healthz", "/mcp"} {
 			res, err := client.Post(url+path, "", strings.NewReader("hello"))

@@ -54,7 +54,8 @@ func (s offers) audience(p builtin.Profile, v catalog.Viewer) audience {
 		all := lookup.ConnectedTo(s.cfg.Find)
 		now.Categories, now.Topics = all.Categories, lookup.ConnectedTo(s.cfg.Find.For(v)).Topics
 		seen := lookup.ConnectedTo(s.cfg.Find.For(v)).Modules
-		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules), func(name string) bool { return slices.Contains(all.Modules, name) && !slices.Contains(seen, name) })
+		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules),
+			func(name string) bool { return slices.Contains(all.Modules, name) && !slices.Contains(seen, name) })
 	}
 	if server := s.cfg.Runner.Network.Server; s.cfg.Network != nil && server != "" {
 		if hosts := s.cfg.Network(v.Tenant); len(hosts) > 0 && slices.Contains(now.Modules, server) {
@@ -78,7 +79,8 @@ func (s offers) audience(p builtin.Profile, v catalog.Viewer) audience {
 // instructions describe the server to the model, in at most 150 tokens. Some clients show the
 // first sentence only.
 func instructions(a audience) string {
-	const data = " Process data there and return summaries, instead of reading it into the conversation. Files in /workspace and saved skills persist between calls."
+	const data = " Process data there and return summaries, instead of reading it into the conversation. Files in /workspace and saved " +
+		"skills persist between calls."
 	if a.servers == "" {
 		return "execute_code runs Python in a sandbox." + data
 	}
@@ -124,7 +126,8 @@ func (s offers) choose(caller string, c wire.Choice) (wire.Selection, error) {
 		return wire.Selection{}, err
 	}
 	if c.Subset != "" && (s.cfg.HasSubset == nil || !s.cfg.HasSubset(c.Subset)) {
-		return wire.Selection{}, fault.New(fault.NotFound, "there is no subset %.60q of the servers", c.Subset).WithHint("the operator configures them below subsets:")
+		return wire.Selection{}, fault.New(fault.NotFound, "there is no subset %.60q of the servers", c.Subset).
+			WithHint("the operator configures them below subsets:")
 	}
 	p := s.profile(id)
 	if chosen := builtin.Profile(c.Profile); c.Profile != "" {
@@ -132,7 +135,8 @@ func (s offers) choose(caller string, c wire.Choice) (wire.Selection, error) {
 		case chosen.Rank() < 0 || p.Rank() < 0:
 			return wire.Selection{}, fault.New(fault.Invalid, "the profile %.40q cannot be chosen: use %s", c.Profile, s.choosable(p))
 		case chosen.Rank() > p.Rank():
-			return wire.Selection{}, fault.New(fault.Denied, "the profile %s is not available to this caller: use %s", chosen, s.choosable(p))
+			return wire.Selection{}, fault.New(fault.Denied, "the profile %s is not available to this caller: use %s", chosen,
+				s.choosable(p))
 		}
 		p = chosen
 	}

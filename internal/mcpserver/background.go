@@ -38,7 +38,8 @@ func (s backgroundTools) all() []builtin.Tool {
 			{Name: "task_description", Kind: builtin.Text},
 			{Name: "context_vars", Kind: builtin.Object},
 			{Name: "timeout_seconds", Kind: builtin.Number},
-			{Name: "on_restart", Kind: builtin.Text, Default: string(journal.ResumeOnRestart), Values: []string{string(journal.ResumeOnRestart), string(journal.ReportOnRestart)}},
+			{Name: "on_restart", Kind: builtin.Text, Default: string(journal.ResumeOnRestart),
+				Values: []string{string(journal.ResumeOnRestart), string(journal.ReportOnRestart)}},
 		},
 		Hints: wire.Hints{Destructive: true},
 		Run:   s.dispatch,
@@ -88,7 +89,8 @@ func (s backgroundTools) dispatch(ctx context.Context, c builtin.Call) (redact.M
 	if args.Code == "" && args.Task == "" {
 		return redact.Message{}, fault.New(fault.Invalid, "neither code nor task_description is given; pass one of them")
 	}
-	b := execution.StoredRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.Commands)}, Task: args.Task}
+	b := execution.StoredRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client,
+		Commands: withoutPages(c.Commands)}, Task: args.Task}
 	if args.Timeout != nil {
 		if b.Request.Timeout = execution.Seconds(*args.Timeout); b.Request.Timeout <= 0 {
 			return redact.Message{}, fault.New(fault.Invalid, "timeout_seconds is %g; it must be more than 0", *args.Timeout)
@@ -242,7 +244,8 @@ func (s backgroundTools) waitForBackground(ctx context.Context, c builtin.Call) 
 	wait := defaultWait
 	if args.Timeout != nil {
 		if wait = execution.Seconds(*args.Timeout); wait <= 0 || wait > maxWait {
-			return redact.Message{}, fault.New(fault.Invalid, "timeout is %g; it must be more than 0 and at most %g seconds", *args.Timeout, maxWait.Seconds())
+			return redact.Message{}, fault.New(fault.Invalid, "timeout is %g; it must be more than 0 and at most %g seconds", *args.Timeout,
+				maxWait.Seconds())
 		}
 	}
 	ends := time.Now().Add(wait)
@@ -315,7 +318,8 @@ func (s backgroundTools) signal(ctx context.Context, c builtin.Call) (redact.Mes
 
 // answerElsewhere answers the questions of a background execution that another process runs, and
 // returns its status; false if it asks none, or there is no answer.
-func (s follower) answerElsewhere(ctx context.Context, c builtin.Call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
+func (s follower) answerElsewhere(ctx context.Context, c builtin.Call, id string, raw json.RawMessage) (m redact.Message, ok bool,
+	err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return m, false, nil
 	}

@@ -32,7 +32,8 @@ func TestToolListTokenBudget(t *testing.T) {
 		builtin.Lean: 380, builtin.Standard: 900, builtin.Full: 2500,
 	} {
 		total := 0
-		privacy, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
+		privacy, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner,
+			Record: func(context.Context, redact.Transfer) error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,8 @@ func servers(t testing.TB, tools map[string]string) *lookup.Finder {
 	for name, names := range tools {
 		var listing catalog.Listing
 		for tool := range strings.FieldsSeq(names) {
-			listing.Tools = append(listing.Tools, toolpkg.Definition{Ref: toolpkg.Ref{Server: name, Tool: tool}, Input: []byte(`{"type":"object"}`)})
+			listing.Tools = append(listing.Tools, toolpkg.Definition{Ref: toolpkg.Ref{Server: name, Tool: tool},
+				Input: []byte(`{"type":"object"}`)})
 		}
 		if _, err := c.Put(t.Context(), name, listing); err != nil {
 			t.Fatal(err)
@@ -74,11 +76,16 @@ func servers(t testing.TB, tools map[string]string) *lookup.Finder {
 
 // nineteen are servers of a team.
 var nineteen = map[string]string{
-	"crm": "list_contacts get_contact create_deal list_deals", "github": "list_issues create_pull_request search_code", "notion": "search_pages create_page query_database",
-	"slack": "post_message list_channels", "gmail": "search_emails draft_email", "sentry": "list_errors resolve_error", "kubernetes": "list_pods get_logs",
-	"playwright": "take_screenshot click_element", "memory": "create_entities search_nodes", "firecrawl": "scrape_url map_site", "stripe": "list_invoices create_refund",
-	"shop": "list_orders get_customer update_stock", "weather": "get_forecast", "rates": "convert_currency", "calendar": "list_events create_event",
-	"jira": "list_tickets transition_ticket", "drive": "list_files share_file", "maps": "find_route geocode_address", "payments": "list_payments issue_payout",
+	"crm": "list_contacts get_contact create_deal list_deals", "github": "list_issues create_pull_request search_code",
+	"notion": "search_pages create_page query_database",
+	"slack":  "post_message list_channels", "gmail": "search_emails draft_email", "sentry": "list_errors resolve_error",
+	"kubernetes": "list_pods get_logs",
+	"playwright": "take_screenshot click_element", "memory": "create_entities search_nodes", "firecrawl": "scrape_url map_site",
+	"stripe": "list_invoices create_refund",
+	"shop":   "list_orders get_customer update_stock", "weather": "get_forecast", "rates": "convert_currency",
+	"calendar": "list_events create_event",
+	"jira":     "list_tickets transition_ticket", "drive": "list_files share_file", "maps": "find_route geocode_address",
+	"payments": "list_payments issue_payout",
 }
 
 type listed struct {

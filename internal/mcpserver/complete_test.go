@@ -59,7 +59,8 @@ func TestCompletedValuesAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner,
+		Record: func(context.Context, redact.Transfer) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,14 +33,16 @@ func TestConnectedServersAreDescribed(t *testing.T) {
 		want    []string // in the instructions and in the description of execute_code
 		not     string
 	}{
-		"nineteen":   {nineteen, []string{"calendar, crm, drive", "weather"}, "more"},
-		"forty":      {many(40), []string{"server00, server01", "and "}, "none"},
-		"forty-one":  {many(41), []string{"41 servers: dev (server00, server03", "crm (server01", "data (server02", "more)"}, "server00, server01"},
+		"nineteen": {nineteen, []string{"calendar, crm, drive", "weather"}, "more"},
+		"forty":    {many(40), []string{"server00, server01", "and "}, "none"},
+		"forty-one": {many(41), []string{"41 servers: dev (server00, server03", "crm (server01", "data (server02", "more)"},
+			"server00, server01"},
 		"long names": {long, []string{"a_long_name", " more"}, "m_long_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, profile := range []builtin.Profile{builtin.Lean, builtin.Standard} {
-				s := newServerOf(t, t.TempDir(), mcpserver.Config{Profile: profile, Find: servers(t, test.servers)}, execution.Config{Backend: fake.New(fake.Config{})})
+				s := newServerOf(t, t.TempDir(), mcpserver.Config{Profile: profile, Find: servers(t, test.servers)},
+					execution.Config{Backend: fake.New(fake.Config{})})
 				for _, hello := range []string{
 					`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 					`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,

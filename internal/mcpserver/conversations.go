@@ -117,7 +117,8 @@ func (s conversations) resume(ctx context.Context, c builtin.Call) (redact.Messa
 	}
 	w := s.waiting.take(id)
 	if w == nil {
-		return redact.Message{}, fault.New(fault.NotFound, "the task does not wait for this answer any more").WithHint("call %s again", c.Tool.Name)
+		return redact.Message{}, fault.New(fault.NotFound, "the task does not wait for this answer any more").
+			WithHint("call %s again", c.Tool.Name)
 	}
 	w.sampled = c.Sampled
 	return w.advance(ctx, c)

@@ -20,12 +20,15 @@ import (
 // available names and the form of the answer. In the lean profile help() lists the
 // globals.
 const (
-	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: " + noNetwork + noPackages + ". Files in /workspace persist, variables only with a session_id. " +
+	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: " + noNetwork + noPackages +
+		". Files in /workspace persist, variables only with a session_id. " +
 		"Filter and compute over data here and return a summary: `result` (else the last expression) and prints.\n" +
 		"Globals (see help()): read_file write_file list_files delete_file save_skill load_skill list_skills " +
-		"filter_by_field summarize_list aggregate_stats format_output checkpoint progress " + lastGlobal + "; ask(question, json_schema=None) asks the person. " +
+		"filter_by_field summarize_list aggregate_stats format_output checkpoint progress " + lastGlobal +
+		"; ask(question, json_schema=None) asks the person. " +
 		"Saved functions: `from skills import NAME`."
-	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + ", " + withoutNetwork + ". Files in /workspace persist, variables with a session_id. " +
+	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + ", " + withoutNetwork +
+		". Files in /workspace persist, variables with a session_id. " +
 		"Return a summary: `result` (else the last expression) and prints. help() lists globals."
 )
 
@@ -97,7 +100,8 @@ func (s executeTools) executeTool(a audience) builtin.Tool {
 		Start: s.execute,
 	}
 	if a.profile == builtin.Full {
-		execute.Params = append(execute.Params, builtin.Param{Name: "task_description", Kind: builtin.Text, Description: "For the session's log"})
+		execute.Params = append(execute.Params, builtin.Param{Name: "task_description", Kind: builtin.Text,
+			Description: "For the session's log"})
 	}
 	return execute
 }
@@ -108,7 +112,8 @@ func aboutServers(a audience) string {
 	case a.servers == "":
 		return ""
 	case a.profile == builtin.Lean:
-		return "\nMCP tools are functions: search_tools, then `from servers." + a.example + " import TOOL`. Servers: " + a.servers + "." + aboutTopics(a.topics, maxLeanTokens)
+		return "\nMCP tools are functions: search_tools, then `from servers." + a.example + " import TOOL`. Servers: " + a.servers + "." +
+			aboutTopics(a.topics, maxLeanTokens)
 	}
 	return "\nMCP tools are functions, found by search_tools: `from servers." + a.example + " import TOOL`; failures raise ToolError. " +
 		"parallel(lambda: f(…), …) calls several at once. Servers: " + a.servers + "." + aboutTopics(a.topics, maxTopicTokens)
@@ -172,7 +177,8 @@ func (s follower) follow(ctx context.Context, c builtin.Call, x *execution.Execu
 
 // followResult is follow for the result, which is nil if the execution was suspended; then the
 // message says so.
-func (s follower) followResult(ctx context.Context, c builtin.Call, x *execution.Execution) (done *reply.Result, suspended redact.Message, err error) {
+func (s follower) followResult(ctx context.Context, c builtin.Call, x *execution.Execution) (done *reply.Result, suspended redact.Message,
+	err error) {
 	*c.Session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()

@@ -29,9 +29,10 @@ func fileTools() []builtin.Tool {
 	return []builtin.Tool{{
 		Name: "write_workspace_file", Profile: builtin.Standard, Scope: access.Files,
 		Description: "Write a text file, replacing any.",
-		Params:      []builtin.Param{{Name: "filename", Kind: builtin.Text, Required: true, Source: builtin.FileNames}, {Name: "content", Kind: builtin.Text, Required: true}},
-		Hints:       wire.Hints{Destructive: true, Idempotent: true},
-		Run:         builtin.Handle(writeFile),
+		Params: []builtin.Param{{Name: "filename", Kind: builtin.Text, Required: true, Source: builtin.FileNames},
+			{Name: "content", Kind: builtin.Text, Required: true}},
+		Hints: wire.Hints{Destructive: true, Idempotent: true},
+		Run:   builtin.Handle(writeFile),
 	}, {
 		Name: "read_workspace_file", Profile: builtin.Standard, Scope: access.Files, MaxChars: 400_000,
 		Description: "Read a file; continue at next_offset.",

@@ -23,18 +23,21 @@ func TestTablePageHasHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner,
+		Record: func(context.Context, redact.Transfer) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
+	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
+		execution.Config{Backend: fake.New(fake.Config{})}))
 	var table strings.Builder
 	table.WriteString("id,full_name,city\n")
 	for i := range 4000 {
 		fmt.Fprintf(&table, "%d,Ada Love%c%c%c,London\n", i, 'a'+i%26, 'a'+i/26%26, 'a'+i/676)
 	}
 	answer := func(tool string, args any) string {
-		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+			"params": map[string]any{"name": tool, "arguments": args}})
 		if err != nil {
 			t.Fatal(err)
 		}

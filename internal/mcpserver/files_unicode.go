@@ -35,7 +35,8 @@ func hidesPrivate(out *redact.Gate, p workspace.Page) bool {
 
 // decodedPage returns a page of such a file as text, with its context, and the page as it was
 // extended to whole characters.
-func decodedPage(ctx context.Context, files *workspace.Files, name string, u encoded.Unicode, p workspace.Page) (redact.Page, workspace.Page, error) {
+func decodedPage(ctx context.Context, files *workspace.Files, name string, u encoded.Unicode, p workspace.Page) (redact.Page,
+	workspace.Page, error) {
 	unit := int64(u.Unit)
 	start, end := p.Offset/unit*unit, min((p.Offset+int64(len(p.Content))+unit-1)/unit*unit, p.Size)
 	from := max(0, start/unit*unit-margin)

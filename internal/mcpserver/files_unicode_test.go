@@ -24,11 +24,13 @@ func newPrivateServer(t *testing.T, data string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner,
+		Record: func(context.Context, redact.Transfer) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connect(t, newServerOf(t, data, mcpserver.Config{Profile: builtin.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
+	return connect(t, newServerOf(t, data, mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
+		execution.Config{Backend: fake.New(fake.Config{})}))
 }
 
 func TestCursorOfResourcesIsRedacted(t *testing.T) {
@@ -96,7 +98,8 @@ func TestUnicodeFilesAreRedacted(t *testing.T) {
 		if n := strings.Count(text, "Löndon 😀"); n != 4000 {
 			t.Errorf("%s: %d lines", name, n)
 		}
-		if r := p.ask("resources/read", map[string]string{"uri": "workspace://wide.csv"}); len(r.Result.Contents) != 1 || !strings.Contains(r.Result.Contents[0].Text, "[EMAIL_") ||
+		if r := p.ask("resources/read", map[string]string{"uri": "workspace://wide.csv"}); len(r.Result.Contents) != 1 ||
+			!strings.Contains(r.Result.Contents[0].Text, "[EMAIL_") ||
 			strings.Contains(r.Result.Contents[0].Text, "@corp") {
 			t.Errorf("%s: %.300v", name, r)
 		}

@@ -29,7 +29,8 @@ type HTTPConfig struct {
 
 // HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
-	wireCfg := wire.HTTPConfig{Rates: s.rates(cfg.Limited), Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	wireCfg := wire.HTTPConfig{Rates: s.rates(cfg.Limited), Answers: s.answers, Resource: cfg.Resource,
+		CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if foreign := cfg.Foreign; foreign != nil {
 		wireCfg.Foreign = func(caller string, f wire.Foreign) {
 			if id, err := tenant.ParseStored(caller); err == nil {

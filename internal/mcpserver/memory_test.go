@@ -26,7 +26,8 @@ import (
 func TestTwoLargeRequestsOfTenant(t *testing.T) {
 	longtest.SkipSlow(t)
 	budget := memory.New(memory.Config{Total: 1 << 30})
-	s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Memory: budget}, execution.Config{Backend: compiling{fake.New(fake.Config{})}})
+	s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Memory: budget},
+		execution.Config{Backend: compiling{fake.New(fake.Config{})}})
 	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(context.Context, access.Credentials) (access.Identity, error) {
 		id, err := tenant.Parse("alice")
 		return access.Identity{Tenant: id, Scopes: access.Scopes}, err
@@ -34,9 +35,11 @@ func TestTwoLargeRequestsOfTenant(t *testing.T) {
 	t.Cleanup(web.Close)
 	content := strings.Repeat("0123456789abcde\\n", 30<<20/17)
 	write := func(name string) string {
-		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_workspace_file","arguments":{"filename":"` + name + `","content":"` + content + `"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_workspace_file","arguments":{"filename":"` + name +
+			`","content":"` + content + `"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, strings.NewReader(body))
-		for k, v := range map[string]string{"Authorization": "Bearer alice", "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		for k, v := range map[string]string{"Authorization": "Bearer alice", "Content-Type": "application/json",
+			"Accept":               "application/json, text/event-stream",
 			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "write_workspace_file"} {
 			req.Header.Set(k, v)
 		}
@@ -77,7 +80,8 @@ func TestReadFilesAreCounted(t *testing.T) {
 				}
 				return 0
 			}})
-			s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Memory: budget}, execution.Config{Backend: compiling{fake.New(fake.Config{})}})
+			s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Memory: budget},
+				execution.Config{Backend: compiling{fake.New(fake.Config{})}})
 			p := connect(t, s)
 			p.write("large", strings.Repeat("0123456789abcde\n", 1<<20/16))
 			other := budget.Open("local")

@@ -24,7 +24,8 @@ func TestChangedTextIsReported(t *testing.T) {
 	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	answer := func(tool string, args map[string]any) string {
-		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+			"params": map[string]any{"name": tool, "arguments": args}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,8 @@ func TestChangedTextIsReported(t *testing.T) {
 			Neutralized int
 			AsItIs      string `json:"as_it_is"`
 		}
-		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Neutralized != c.want || (c.want > 0) != strings.Contains(got.AsItIs, "Code works on the original") {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Neutralized != c.want ||
+			(c.want > 0) != strings.Contains(got.AsItIs, "Code works on the original") {
 			t.Errorf("%s %v, want %d: %s %v", c.tool, c.args, c.want, text, err)
 		}
 	}
@@ -79,17 +81,22 @@ func TestChangedTextOfTheProtocolIsReported(t *testing.T) {
   "call plain": {"content": [{"type": "text", "text": "<b>"}]},
   "read web://a": {"contents": [{"uri": "web://a", "text": "<svg>"}]},
   "get p": {"messages": [{"role": "user", "content": {"type": "text", "text": "<svg>"}}]}}}`)})
-	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: passed.Profile, Relay: passed, Privacy: rules},
+	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"),
+		mcpserver.Config{Profile: passed.Profile, Relay: passed, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	for _, c := range []struct {
 		p               *peer
 		method, params  string
 		want, unchanged []string
 	}{
-		{own, "resources/read", `{"uri":"workspace://page.html"}`, []string{`"contents":[{"_meta":{"as_it_is":"images, tags or`, `"neutralized":2}`, `\u003c svg\u003e \u003c style\u003e`}, nil},
-		{relay, "tools/call", `{"name":"page"}`, []string{`"neutralized":2`, `"mine":1`, `(Sandpiper: neutralized: 2; images, tags`, `"structuredContent":{"a":"\u003c svg\u003e"}`}, nil},
+		{own, "resources/read", `{"uri":"workspace://page.html"}`,
+			[]string{`"contents":[{"_meta":{"as_it_is":"images, tags or`, `"neutralized":2}`, `\u003c svg\u003e \u003c style\u003e`}, nil},
+		{relay, "tools/call", `{"name":"page"}`, []string{`"neutralized":2`, `"mine":1`, `(Sandpiper: neutralized: 2; images, tags`,
+			`"structuredContent":{"a":"\u003c svg\u003e"}`}, nil},
 		{relay, "tools/call", `{"name":"plain"}`, nil, []string{"neutralized"}},
-		{relay, "resources/read", `{"uri":"web://a"}`, []string{`"_meta":{"as_it_is":"images, tags`, `"neutralized":1`}, []string{`"as_it_is":"images, tags or control characters in this text were changed, so that nothing loads: writing it back would change the original. Code`}},
+		{relay, "resources/read", `{"uri":"web://a"}`, []string{`"_meta":{"as_it_is":"images, tags`, `"neutralized":1`},
+			[]string{`"as_it_is":"images, tags or control characters in this text were changed, so that nothing loads: writing it back ` +
+				`would change the original. Code`}},
 		{relay, "prompts/get", `{"name":"p"}`, []string{`"_meta":{"as_it_is":"images, tags`, `"neutralized":1`}, nil},
 		{relay, "resources/list", `{}`, []string{`\u003c svg\u003e`}, []string{"neutralized"}},
 	} {
@@ -158,7 +165,8 @@ func TestShownTextIsNotWrittenBack(t *testing.T) {
 	save("def icon():\n    return '<svg>'\n")
 	var loaded struct{ Code string }
 	answer("load_skill", map[string]any{"name": "icon"}, &loaded)
-	if got := save(strings.Replace(loaded.Code, "icon()", "icon(x=1)", 1)); !strings.Contains(got, "nothing was written: line 2 of the code of skill icon") {
+	if got := save(strings.Replace(loaded.Code, "icon()", "icon(x=1)", 1)); !strings.Contains(got,
+		"nothing was written: line 2 of the code of skill icon") {
 		t.Error(got)
 	}
 }

@@ -59,7 +59,8 @@ func testPages(t *testing.T, p *peer, key string, save func(name string) error) 
 			Skills, Workflows []struct{ Name string }
 			Next              int `json:"next_offset"`
 		}
-		if err := json.Unmarshal([]byte(callText(p, list, fmt.Sprintf(`{"offset":%d}`, offset))), &page); err != nil || page.Count != len(saved) {
+		if err := json.Unmarshal([]byte(callText(p, list, fmt.Sprintf(`{"offset":%d}`, offset))), &page); err != nil ||
+			page.Count != len(saved) {
 			t.Fatal(page, err)
 		}
 		entries := append(page.Skills, page.Workflows...)
@@ -74,7 +75,8 @@ func testPages(t *testing.T, p *peer, key string, save func(name string) error) 
 	if !slices.Equal(listed, saved) || !slices.Equal(pages, []int{50, 50, 20}) {
 		t.Errorf("pages of %v: %q", pages, listed)
 	}
-	if text := callText(p, list, `{"offset":500}`); !strings.Contains(text, fmt.Sprintf(`"count":120,%q:[]`, key)) || strings.Contains(text, "next_offset") {
+	if text := callText(p, list, `{"offset":500}`); !strings.Contains(text, fmt.Sprintf(`"count":120,%q:[]`, key)) || strings.Contains(text,
+		"next_offset") {
 		t.Error(text)
 	}
 	if text := callText(p, list, `{"offset":-1}`); !strings.Contains(text, "offset is -1") || !strings.Contains(text, key) {

@@ -36,7 +36,8 @@ func newPassthrough(t *testing.T, scripts map[string][]byte) *builtin.Relay {
 			t.Fatal(err)
 		}
 		known.Servers = append(known.Servers, catalog.Configured{Name: name})
-		up.Servers = append(up.Servers, upstream.Server{Name: name, Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}})
+		up.Servers = append(up.Servers, upstream.Server{Name: name,
+			Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}})
 	}
 	known.Dir = filepath.Join(dir, "catalog")
 	c, err := catalog.Open(known)
@@ -67,7 +68,8 @@ func list(t *testing.T, c *catalog.Catalog, set *upstream.Set, name string) {
 	t.Helper()
 	listing, err := set.List(t.Context(), name)
 	if err == nil {
-		_, err = c.Put(t.Context(), name, catalog.Listing{Resources: listing.Info.Resources, Prompts: listing.Info.Prompts, Tools: listing.Tools})
+		_, err = c.Put(t.Context(), name, catalog.Listing{Resources: listing.Info.Resources, Prompts: listing.Info.Prompts,
+			Tools: listing.Tools})
 	}
 	if err != nil {
 		t.Fatal(err)

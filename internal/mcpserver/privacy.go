@@ -31,9 +31,10 @@ func (s privacyTools) all(a audience) []builtin.Tool {
 	}, {
 		Name: "restore_pii", Profile: builtin.Standard,
 		Description: "Show token values if allowed; code accepts tokens.",
-		Params:      []builtin.Param{{Name: "text", Kind: builtin.Text}, {Name: "execution_id", Kind: builtin.Text, Rare: true}, {Name: "filename", Kind: builtin.Text, Rare: true}},
-		Hints:       wire.Hints{ReadOnly: true},
-		Run:         builtin.Handle(s.restore),
+		Params: []builtin.Param{{Name: "text", Kind: builtin.Text}, {Name: "execution_id", Kind: builtin.Text, Rare: true},
+			{Name: "filename", Kind: builtin.Text, Rare: true}},
+		Hints: wire.Hints{ReadOnly: true},
+		Run:   builtin.Handle(s.restore),
 	}}
 }
 
@@ -90,9 +91,11 @@ func answerOf(ctx context.Context, s *Server, c builtin.Call, execution string) 
 	b, err := s.Describe(ctx, c.Home, execution)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
-		return "", fault.New(fault.NotFound, "no answer about execution %.60q is kept: answers with tokens are, until the server ends, the last %d and %d KB together; those of background executions are as long as their results",
+		return "", fault.New(fault.NotFound, "no answer about execution %.60q is kept: answers with tokens are, until the server ends, "+
+			"the last %d and %d KB together; those of background executions are as long as their results",
 			execution, maxRecent, maxTenantBytes>>10).
-			WithHint("write the tokens in text, or let code write the values to a file and name it in filename; running the code again returns the same tokens")
+			WithHint("write the tokens in text, or let code write the values to a file and name it in filename; running the code again " +
+				"returns the same tokens")
 	case err != nil:
 		return "", err
 	case b.Reply == nil:

@@ -24,14 +24,16 @@ func TestAnswerKeepsValuesOfItsCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules, err := redact.New(redact.Config{Mode: mode, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
+			rules, err := redact.New(redact.Config{Mode: mode, Scanner: scanner,
+				Record: func(context.Context, redact.Transfer) error { return nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 				execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 			answer := func(tool string, args any) string {
-				text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+				text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+					"params": map[string]any{"name": tool, "arguments": args}})
 				if err != nil {
 					t.Fatal(err)
 				}

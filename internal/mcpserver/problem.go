@@ -25,7 +25,8 @@ func ServeProblem(ctx context.Context, version string, problem error, in io.Read
 	}
 	cfg := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: version, Caller: "local", Instructions: text}
 	for _, name := range []string{"execute_code", "search_tools", "get_tool_definition"} {
-		cfg.Tools = append(cfg.Tools, wire.Tool{Name: name, Description: text, Schema: json.RawMessage(`{"type":"object"}`), Handle: handle})
+		cfg.Tools = append(cfg.Tools, wire.Tool{Name: name, Description: text, Schema: json.RawMessage(`{"type":"object"}`),
+			Handle: handle})
 	}
 	w, err := wire.New(cfg)
 	if err != nil {

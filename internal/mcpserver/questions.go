@@ -18,7 +18,8 @@ import (
 )
 
 // suspend suspends the execution: the answer to the client contains the questions.
-func (s follower) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
+func (s follower) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message,
+	err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}

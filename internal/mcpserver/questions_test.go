@@ -93,9 +93,10 @@ func (c *stdioClient) call(tool, args, more string) {
 }
 
 const (
-	twoQuestions = `{"code":"call ask {\"question\": \"First?\"}\nset first done\ncall ask {\"question\": \"Second?\", \"schema\": {\"type\": \"boolean\"}}"}`
-	newer        = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}`
-	label        = "The code that is running asks: "
+	twoQuestions = `{"code":"call ask {\"question\": \"First?\"}\nset first done\ncall ask {\"question\": \"Second?\", \"schema\": ` +
+		`{\"type\": \"boolean\"}}"}`
+	newer = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}`
+	label = "The code that is running asks: "
 )
 
 func TestQuestionByElicitation(t *testing.T) {
@@ -132,10 +133,12 @@ func TestQuestionByInputRequired(t *testing.T) {
 			if again := c.receive(); again.Result.InputRequests[id].Params.Message != label+q.text {
 				t.Errorf("after a wrong answer: %+v", again.Result)
 			}
-			c.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":%s}}%s`, h.Result.State, id, q.content, meta))
+			c.call("execute_code", twoQuestions, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":%s}}%s`,
+				h.Result.State, id, q.content, meta))
 		}
 	}
-	if h := c.receive(); h.Result.ResultType != "complete" || !strings.Contains(h.Result.Content[0].Text, `"result":{"action":"accept","value":true}`) {
+	if h := c.receive(); h.Result.ResultType != "complete" || !strings.Contains(h.Result.Content[0].Text,
+		`"result":{"action":"accept","value":true}`) {
 		t.Errorf("%+v", h.Result)
 	}
 }
@@ -186,7 +189,8 @@ func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
 				return w
 			}
 			first := read()
-			if first.Success || first.ErrorType != "approval_required" || len(first.Questions) != 1 || first.Questions[0].Question != "First?" {
+			if first.Success || first.ErrorType != "approval_required" || len(first.Questions) != 1 ||
+				first.Questions[0].Question != "First?" {
 				t.Fatalf("%+v", first)
 			}
 			resume := func(answer string) {
@@ -223,7 +227,8 @@ func TestSuspendedStepIsListedForItsSession(t *testing.T) {
 			Success    bool
 			Executions []unfinished.Execution
 		}
-		if text := c.receive().Result.Content[0].Text; json.Unmarshal([]byte(text), &list) != nil || !list.Success || len(list.Executions) != want {
+		if text := c.receive().Result.Content[0].Text; json.Unmarshal([]byte(text), &list) != nil || !list.Success ||
+			len(list.Executions) != want {
 			t.Errorf("%s: %s", args, text)
 		}
 	}

@@ -53,7 +53,8 @@ func (s relayed) visiting(wrote redact.ModelInput, answer func(context.Context, 
 // Usage does not count the call: it compares with clients that call tools directly.
 func (s relayed) calling(answer func(context.Context, builtin.Visit) (any, error)) relayHandler {
 	return func(ctx context.Context, r wire.Request) (_ redact.Redacted, err error) {
-		ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{Tenant: r.Caller, BytesIn: len(r.Params)})
+		ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request,
+			telemetry.Facts{Tenant: r.Caller, BytesIn: len(r.Params)})
 		defer func() {
 			outcome := "answered"
 			if err != nil {

@@ -20,7 +20,8 @@ func TestRequestStateExpires(t *testing.T) {
 		state := s.key.state(tenant.Local, "exec_a", time.Now().Add(time.Hour))
 		time.Sleep(time.Hour - time.Second)
 		expired := func(at time.Time) bool { return !time.Now().Before(at) }
-		if id, asked, expires, ok := s.key.opened(tenant.Local, state); id != "exec_a" || time.Since(asked) != time.Hour-time.Second || expired(expires) || !ok {
+		if id, asked, expires, ok := s.key.opened(tenant.Local, state); id != "exec_a" || time.Since(asked) != time.Hour-time.Second ||
+			expired(expires) || !ok {
 			t.Errorf("before: %q %s %s %t", id, asked, expires, ok)
 		}
 		time.Sleep(time.Second)
@@ -30,7 +31,8 @@ func TestRequestStateExpires(t *testing.T) {
 		later := s.key.state(tenant.Local, "exec_a", time.Now().Add(time.Hour))
 		content, mac := later[:strings.LastIndex(later, ".")], state[strings.LastIndex(state, "."):]
 		for name, changed := range map[string]string{
-			"of a later time": content + mac, "of another execution": strings.Replace(later, "exec_a", "exec_b", 1), "without a time": "exec_a" + mac, "empty": "", "a dot": ".",
+			"of a later time": content + mac, "of another execution": strings.Replace(later, "exec_a", "exec_b", 1),
+			"without a time": "exec_a" + mac, "empty": "", "a dot": ".",
 		} {
 			if id, _, _, ok := s.key.opened(tenant.Local, changed); ok {
 				t.Errorf("%s: accepted for %q", name, id)

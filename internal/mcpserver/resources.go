@@ -74,7 +74,8 @@ func (s resourceReader) visit(ctx context.Context, caller string, f func(*home.H
 }
 
 // visitWith is visit for a call with text written by a model.
-func (s resourceReader) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
+func (s resourceReader) visitWith(ctx context.Context, caller string, wrote redact.ModelInput,
+	f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
 		return redact.Redacted{}, refused(ctx, s.gateWithoutTenant(), err)
@@ -210,7 +211,8 @@ func readFile(ctx context.Context, home *home.Home, out *redact.Gate, uri, name 
 		return wire.Content{}, err
 	}
 	if p.Size > maxResource {
-		return wire.Content{}, fault.New(fault.Exhausted, "%s has %d bytes, and a resource is read whole, up to %d", fault.Quoted(name), p.Size, maxResource).
+		return wire.Content{}, fault.New(fault.Exhausted, "%s has %d bytes, and a resource is read whole, up to %d", fault.Quoted(name),
+			p.Size, maxResource).
 			WithHint("read_workspace_file reads it in pages, and code in execute_code all of it")
 	}
 	c := wire.Content{URI: uri, MIME: contentType(name, p.Content)}
@@ -231,7 +233,8 @@ func (s resourceReader) resourceVersions(ctx context.Context, caller string, uri
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
 		for i, uri := range uris {
-			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).Restorer().Name, redact.ToFile, uri)
+			uri, err := valued(ctx, s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}).Restorer().Name, redact.ToFile,
+				uri)
 			if err != nil {
 				return nil, err
 			}

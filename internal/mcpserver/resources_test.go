@@ -232,7 +232,8 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 
 func TestResourcesAreIsolatedByTenant(t *testing.T) {
 	s := newServer(t, builtin.Standard)
-	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, given access.Credentials) (access.Identity, error) {
+	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, given access.Credentials) (access.Identity,
+		error) {
 		token := given.Token
 		if token != "alice" && token != "bob" {
 			return access.Identity{}, access.ErrUnknown
@@ -243,9 +244,11 @@ func TestResourcesAreIsolatedByTenant(t *testing.T) {
 	t.Cleanup(web.Close)
 	ask := func(who, method, name, params string) (r reply, raw string) {
 		t.Helper()
-		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
+		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params +
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL, strings.NewReader(body))
-		for k, v := range map[string]string{"Authorization": "Bearer " + who, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		for k, v := range map[string]string{"Authorization": "Bearer " + who, "Content-Type": "application/json",
+			"Accept":               "application/json, text/event-stream",
 			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name} {
 			req.Header.Set(k, v)
 		}
@@ -264,7 +267,8 @@ func TestResourcesAreIsolatedByTenant(t *testing.T) {
 		}
 		return r, data
 	}
-	ask("alice", "tools/call", "write_workspace_file", `"name":"write_workspace_file","arguments":{"filename":"secret","content":"of alice"},`)
+	ask("alice", "tools/call", "write_workspace_file", `"name":"write_workspace_file","arguments":{"filename":"secret","content":"of `+
+		`alice"},`)
 	ask("alice", "tools/call", "save_skill", `"name":"save_skill","arguments":{"name":"hers","code":"x = 1"},`)
 	if r, _ := ask("alice", "resources/list", "", ""); len(r.uris()) != 3 { // a skill has two
 		t.Errorf("alice lists %q", r.uris())

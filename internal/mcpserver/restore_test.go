@@ -31,14 +31,16 @@ func TestRestoreWithoutWritingTokens(t *testing.T) {
 		p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 			execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 		answer := func(tool string, args map[string]any) string {
-			text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
+			text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+				"params": map[string]any{"name": tool, "arguments": args}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.send(string(text))
 			return p.receive().Result.Content[0].Text
 		}
-		ran := answer("execute_code", map[string]any{"code": "get a", "context_vars": map[string]any{"a": []string{"ada@example.com", "bob@example.com"}}})
+		ran := answer("execute_code", map[string]any{"code": "get a",
+			"context_vars": map[string]any{"a": []string{"ada@example.com", "bob@example.com"}}})
 		var of struct {
 			ID      string `json:"execution_id"`
 			Private string
@@ -46,7 +48,8 @@ func TestRestoreWithoutWritingTokens(t *testing.T) {
 		if err := json.Unmarshal([]byte(ran), &of); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]string{true: "; restore_pii is allowed", false: "; restore_pii is refused"}[allowed]; !strings.HasSuffix(of.Private, want) || strings.Contains(ran, "ada@") {
+		if want := map[bool]string{true: "; restore_pii is allowed",
+			false: "; restore_pii is refused"}[allowed]; !strings.HasSuffix(of.Private, want) || strings.Contains(ran, "ada@") {
 			t.Errorf("%s", ran)
 		}
 		answer("write_workspace_file", map[string]any{"filename": "people.csv", "content": "eve@example.com"})

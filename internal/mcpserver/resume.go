@@ -106,7 +106,8 @@ func (s follower) resumable(ctx context.Context, c builtin.Call, session string,
 }
 
 // again resumes an interrupted execution. The given answer is for its only open question.
-func (s follower) again(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
+func (s follower) again(ctx context.Context, c builtin.Call, id string,
+	given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
 	x, err := s.cfg.Runner.Resume(ctx, c.Home, id)
 	if err != nil {
 		return redact.Message{}, err
@@ -122,7 +123,8 @@ const wokenWait = 5 * time.Second
 
 // continueWaiting deals with an execution that waits for answers without a process: it passes the given ones on, or
 // asks the client. It returns false if there is no such execution.
-func (s follower) continueWaiting(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (m redact.Message, ok bool, err error) {
+func (s follower) continueWaiting(ctx context.Context, c builtin.Call, id string,
+	given func([]question.Question) (question.Answer, error)) (m redact.Message, ok bool, err error) {
 	e, err := c.Home.Runs.Find(ctx, id)
 	open := live.QuestionsOf(e)
 	if err != nil || e.State != journal.Waiting || len(open) == 0 {

@@ -31,7 +31,8 @@ func wireTool(s *Server, t builtin.Tool) wire.Tool {
 		SearchHint:     t.SearchHint,
 		Scope:          string(cmp.Or(t.Scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
-			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.Label, t.Name)})
+			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request,
+				telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.Label, t.Name)})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
 			if err := builtin.CheckSizes(t.Name, t.Params, c.Arguments); err != nil {

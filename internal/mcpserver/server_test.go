@@ -112,7 +112,8 @@ func TestWithoutSandboxExecutionIsRejected(t *testing.T) {
 	broken := fault.New(fault.Unavailable, "this machine forbids user namespaces").WithHint("ask `sandpiper doctor`")
 	p := connect(t, newServerOn(t, builtin.Standard, fake.New(fake.Config{OpenError: broken})))
 	for _, c := range []struct{ call, want string }{
-		{`{"name":"execute_code","arguments":{"code":"result 1"}}`, `{"success":false,"error":"this machine forbids user namespaces; ask ` + "`sandpiper doctor`" + `"}`},
+		{`{"name":"execute_code","arguments":{"code":"result 1"}}`,
+			`{"success":false,"error":"this machine forbids user namespaces; ask ` + "`sandpiper doctor`" + `"}`},
 		{`{"name":"write_workspace_file","arguments":{"filename":"a","content":"b"}}`, `{"success":true,"message":"Written 1 bytes to a"}`},
 	} {
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + c.call + `}`)

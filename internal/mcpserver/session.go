@@ -30,23 +30,25 @@ func (s sessionTools) resumeSession(ctx context.Context, c builtin.Call, args st
 	Session string `json:"session_id"`
 }) (redact.Message, error) {
 	*c.Session = args.Session
-	b, err := execution.RebuildSession(ctx, s.cfg.Runner, c.Home, execution.Rebuild{Session: args.Session, Subset: c.Subset, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-		x, err := s.cfg.Runner.Start(ctx, c.Home, req)
-		if err != nil {
-			return reply.Result{}, err
-		}
-		for {
-			e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution
-			switch {
-			case err != nil:
-				return reply.Result{}, err
-			case e.Progress != nil:
-				follower(s).progress(ctx, c, *e.Progress)
-			case e.Done != nil:
-				return *e.Done, nil
-			}
-		}
-	}})
+	b, err := execution.RebuildSession(ctx, s.cfg.Runner, c.Home,
+		execution.Rebuild{Session: args.Session, Subset: c.Subset,
+			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+				x, err := s.cfg.Runner.Start(ctx, c.Home, req)
+				if err != nil {
+					return reply.Result{}, err
+				}
+				for {
+					e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution
+					switch {
+					case err != nil:
+						return reply.Result{}, err
+					case e.Progress != nil:
+						follower(s).progress(ctx, c, *e.Progress)
+					case e.Done != nil:
+						return *e.Done, nil
+					}
+				}
+			}})
 	if err != nil {
 		return redact.Message{}, err
 	}

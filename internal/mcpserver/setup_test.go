@@ -38,7 +38,8 @@ func newServer(t testing.TB, profile builtin.Profile) *mcpserver.Server {
 }
 
 // manyServers are more servers than a tool description lists.
-var manyServers = strings.Fields("git_hub brave_search chrome_devtools sequential_thinking filesystem google_maps elasticsearch next_devtools shopify_dev mongodb_atlas kubernetes hubspot memory sentry notion")
+var manyServers = strings.Fields("git_hub brave_search chrome_devtools sequential_thinking filesystem google_maps elasticsearch " +
+	"next_devtools shopify_dev mongodb_atlas kubernetes hubspot memory sentry notion")
 
 // finder returns a Finder of some tools of a configured server and one of a server that is only in
 // the static catalog.
@@ -48,7 +49,8 @@ func finder(t testing.TB, dir string) *lookup.Finder {
 		Dir: dir, Servers: []catalog.Configured{{Name: "git-hub", Category: "dev"}},
 		Static: []catalog.Static{{Core: []string{"shodan"}, Categories: map[string]catalog.StaticCategory{"security": {
 			Description: "Security tools", Tools: map[string]catalog.StaticTool{"scan": {
-				Server: "shodan", Description: "Scan hosts for open ports. Slowly.", Functions: []string{"scan_host"}, UseCases: []string{"audit a network"},
+				Server: "shodan", Description: "Scan hosts for open ports. Slowly.", Functions: []string{"scan_host"},
+				UseCases: []string{"audit a network"},
 			}},
 		}}}},
 	})
@@ -59,7 +61,8 @@ func finder(t testing.TB, dir string) *lookup.Finder {
 		{Ref: toolpkg.Ref{Server: "git-hub", Tool: "list-issues"}, Description: "List the issues of a repository. Newest first.",
 			Input: []byte(`{"type":"object","required":["owner"],"properties":{"owner":{"type":"string"},"state":{"enum":["open","closed"]}}}`)},
 		{Ref: toolpkg.Ref{Server: "git-hub", Tool: "create-issue"}, Description: "Create an issue.",
-			Input: []byte(`{"type":"object","required":["title"],"properties":{"title":{"type":"string"}}}`), Output: []byte(`{"type":"object","properties":{"number":{"type":"integer"}},"required":["number"]}`)},
+			Input:  []byte(`{"type":"object","required":["title"],"properties":{"title":{"type":"string"}}}`),
+			Output: []byte(`{"type":"object","properties":{"number":{"type":"integer"}},"required":["number"]}`)},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +149,8 @@ func newServerOf(t testing.TB, data string, server mcpserver.Config, cfg executi
 	}
 	server.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
 	var s *mcpserver.Server
-	flows, err := workflow.New(workflow.Config{Runner: runner, Dir: filepath.Join(data, "workflows"), IsTool: func(name string) bool { return s.HasTool(name) }})
+	flows, err := workflow.New(workflow.Config{Runner: runner, Dir: filepath.Join(data, "workflows"),
+		IsTool: func(name string) bool { return s.HasTool(name) }})
 	if err != nil {
 		t.Fatal(err)
 	}

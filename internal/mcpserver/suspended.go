@@ -25,11 +25,14 @@ func waiting(id string, open []question.Question, via approval.Via, pages string
 	p := suspended{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: forModel(open)}
 	asked, approvals := split(open)
 	if len(asked) > 0 {
-		p.Error = "the code waits for an answer from the person, and this client did not show them the question, or they dismissed it: ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": \"decline\"} if they decline"
+		p.Error = "the code waits for an answer from the person, and this client did not show them the question, or they dismissed it: " +
+			"ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": " +
+			"\"decline\"} if they decline"
 	}
 	for _, q := range asked {
 		if q.Request != "" && pages != "" && via != approval.ViaClient {
-			p.Error += "; they can also answer " + q.ID + " at " + pages + q.Request + ", after which you call resume_execution without an answer"
+			p.Error += "; they can also answer " + q.ID + " at " + pages + q.Request +
+				", after which you call resume_execution without an answer"
 		}
 	}
 	if len(approvals) > 0 {
@@ -41,7 +44,8 @@ func waiting(id string, open []question.Question, via approval.Via, pages string
 		if plan.IsID(id) {
 			waits = "the plan waits for the person to approve it"
 		}
-		p.Error += waits + ", which you cannot do for them: tell them what it would do, and to " + via.Approve(approvals...) + ", then call resume_execution without an answer"
+		p.Error += waits + ", which you cannot do for them: tell them what it would do, and to " + via.Approve(approvals...) +
+			", then call resume_execution without an answer"
 	}
 	return p
 }

@@ -125,7 +125,8 @@ func (s protocolTasks) updateTask(ctx context.Context, h *home.Home, id string, 
 
 // unanswered returns the questions of an execution that replies may be for: those that are open, and those that its code
 // asks again, if a process has begun to continue it and has not come to them.
-func unanswered(ctx context.Context, h *home.Home, e journal.Run, x *execution.Execution, replies map[string]wire.Reply) (open []question.Question, err error) {
+func unanswered(ctx context.Context, h *home.Home, e journal.Run, x *execution.Execution,
+	replies map[string]wire.Reply) (open []question.Question, err error) {
 	if open = live.QuestionsOf(e); x != nil {
 		open = x.Questions()
 	}
@@ -140,7 +141,8 @@ func unanswered(ctx context.Context, h *home.Home, e journal.Run, x *execution.E
 		if h.Approvals == nil {
 			break
 		}
-		if r, err := h.Approvals.Find(ctx, id); err == nil && r.Execution == e.Execution && r.Kind == approval.Call && r.State == approval.Open {
+		if r, err := h.Approvals.Find(ctx, id); err == nil && r.Execution == e.Execution && r.Kind == approval.Call &&
+			r.State == approval.Open {
 			expected = append(expected, question.Question{ID: r.ID, Approval: r.ID})
 		}
 	}

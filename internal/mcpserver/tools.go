@@ -35,9 +35,10 @@ func (s toolTools) all() []builtin.Tool {
 	}, {
 		Name: "get_tool_definition", Profile: builtin.Lean,
 		Description: "Describe tools in full.",
-		Params:      []builtin.Param{{Name: "tool_name", Kind: builtin.TextOrTexts, Required: true, Source: toolNames}, category, {Name: "schemas", Kind: builtin.Boolean, Rare: true}},
-		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
-		Run:         builtin.Handle(s.toolDefinition),
+		Params: []builtin.Param{{Name: "tool_name", Kind: builtin.TextOrTexts, Required: true, Source: toolNames}, category,
+			{Name: "schemas", Kind: builtin.Boolean, Rare: true}},
+		Hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:   builtin.Handle(s.toolDefinition),
 	}, {
 		Name: "list_tool_categories", Profile: builtin.Standard,
 		Description: "Categories of tools, with counts.",
@@ -59,7 +60,8 @@ func (s toolTools) all() []builtin.Tool {
 
 // find returns the Finder of the caller.
 func (s toolTools) find(c builtin.Call) *lookup.Finder {
-	return lookup.WithShapes(s.finder.For(catalog.Viewer{Tenant: c.Home.ID(), Subset: c.Subset}).WithSkills(c.Home.Skills).WithUses(c.Home.Learned), c.Home.Shapes)
+	return lookup.WithShapes(s.finder.For(catalog.Viewer{Tenant: c.Home.ID(), Subset: c.Subset}).WithSkills(c.Home.Skills).
+		WithUses(c.Home.Learned), c.Home.Shapes)
 }
 
 func (s toolTools) searchTools(ctx context.Context, c builtin.Call, args struct {

@@ -11,7 +11,8 @@
 // for an answer, is not refused: Grow and Turn wait until there is room. One share of an owner
 // at a time, the first that has no room in Grow, may exceed the limit until it is released, and
 // its first turn is admitted in any case, so that there is always one that completes; the
-// holder of a turn must not wait for anything else of the Budget. Free room goes to the owner that holds the fewest bytes, and the last of several
+// holder of a turn must not wait for anything else of the Budget. Free room goes to the owner that holds the fewest
+// bytes, and the last of several
 // turns to one that has none.
 //
 // Bytes are estimates of the caller. A Budget is safe for concurrent use; a nil Budget
@@ -147,7 +148,8 @@ func (s *Share) Extend(ctx context.Context, n int64) error {
 	b, name := s.budget, s.owner.name
 	all := s.Bytes() + n
 	if most := min(b.limit(name), max(b.cfg.Total, minShare)); all > most {
-		return fault.New(fault.Invalid, "this request needs %s of memory, and all requests together may use %s", megabytes(all), megabytes(most)).
+		return fault.New(fault.Invalid, "this request needs %s of memory, and all requests together may use %s", megabytes(all),
+			megabytes(most)).
 			WithHint("send less at once; the operator can raise limits.memory_mb")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, b.cfg.Wait, errWait)
@@ -155,7 +157,8 @@ func (s *Share) Extend(ctx context.Context, n int64) error {
 	_, err := b.acquire(ctx, name, reserve, n, s)
 	if err == errWait {
 		one, _ := b.Used(name)
-		err = fault.New(fault.Exhausted, "the memory for requests is used up: yours hold %s of %s, and this one needs %s; try again in %d s",
+		err = fault.New(fault.Exhausted, "the memory for requests is used up: yours hold %s of %s, and this one needs %s; try again "+
+			"in %d s",
 			megabytes(one), megabytes(b.limit(name)), megabytes(all), b.RetryAfter()).
 			WithHint("send fewer large requests at a time; the operator can raise limits.memory_mb").WithQuota("memory_mb")
 	}

@@ -33,7 +33,8 @@ func TestReserveWaitsThenRefusesWithTime(t *testing.T) {
 		share := reserve(t, b, "a", 30*mb)
 		began := time.Now()
 		_, err := b.Reserve(t.Context(), "a", 20*mb)
-		if fault.KindOf(err) != fault.Exhausted || time.Since(began) != 5*time.Second || !strings.HasSuffix(fault.Message(err), "yours hold 30 MiB of 40 MiB, and this one needs 20 MiB; try again in 5 s") {
+		if fault.KindOf(err) != fault.Exhausted || time.Since(began) != 5*time.Second || !strings.HasSuffix(fault.Message(err),
+			"yours hold 30 MiB of 40 MiB, and this one needs 20 MiB; try again in 5 s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		reserve(t, b, "b", 40*mb).Release() // others have their own
@@ -378,7 +379,8 @@ func TestReadAllHoldsBeforeItReads(t *testing.T) {
 	}
 	refused := errors.New("no room")
 	body := strings.NewReader(strings.Repeat("a", 1<<20))
-	if _, err := memory.ReadAll(t.Context(), func(context.Context, int64) error { return refused }, body, -1, 1<<20); !errors.Is(err, refused) {
+	if _, err := memory.ReadAll(t.Context(), func(context.Context, int64) error { return refused }, body, -1, 1<<20); !errors.Is(err,
+		refused) {
 		t.Error(err)
 	}
 }

@@ -135,7 +135,8 @@ func (b *Budget) first(o *owner, k kind) *waiter {
 	w := o.lines[k][0]
 	room := b.hasRoom(w)
 	switch {
-	case k == turn && b.turns < b.cfg.Turns && (o.turns == 0 || room && b.turns < b.cfg.Turns-1), k == grow && room, k == reserve && room && len(o.lines[grow]) == 0:
+	case k == turn && b.turns < b.cfg.Turns && (o.turns == 0 || room && b.turns < b.cfg.Turns-1), k == grow && room,
+		k == reserve && room && len(o.lines[grow]) == 0:
 		return w
 	case k == grow:
 		if i := slices.IndexFunc(o.lines[k], func(w *waiter) bool { return o.over == nil || w.share == o.over }); i >= 0 {

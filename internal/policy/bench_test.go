@@ -23,7 +23,8 @@ var mixes = map[string]func(i int) policy.Rule{
 		return policy.Rule{Scope: policy.Scope{Tools: []string{fmt.Sprintf("*.delete_%d*", i), fmt.Sprintf("server%d.*_all", i)}}}
 	},
 	"globs and conditions": func(i int) policy.Rule {
-		return policy.Rule{Scope: policy.Scope{Tools: []string{fmt.Sprintf("server%d.*", i%100)}}, When: fmt.Sprintf("args.amount > %d", 1000+i)}
+		return policy.Rule{Scope: policy.Scope{Tools: []string{fmt.Sprintf("server%d.*", i%100)}},
+			When: fmt.Sprintf("args.amount > %d", 1000+i)}
 	},
 	"conditions of hints and tenants": func(i int) policy.Rule {
 		return policy.Rule{When: fmt.Sprintf("tool.destructive && tenant == 'tenant%d'", i)}
@@ -47,7 +48,8 @@ var mixes = map[string]func(i int) policy.Rule{
 
 // Half of the mixed rules name tools or servers, half have only a condition.
 func init() {
-	names := []string{"literals", "globs", "globs and conditions", "conditions of hints and tenants", "conditions of tools", "conditions of one argument"}
+	names := []string{"literals", "globs", "globs and conditions", "conditions of hints and tenants", "conditions of tools",
+		"conditions of one argument"}
 	of := maps.Clone(mixes)
 	mixes["mixed"] = func(i int) policy.Rule { return of[names[i%len(names)]](i) }
 }

@@ -59,7 +59,8 @@ func (b Budget) compile(number string) (*budget, error) {
 		c.scope, err = b.Scope.compile()
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%s%s of the policy %s", location(b.At), number, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, fault.New(fault.Invalid, "%s%s of the policy %s", location(b.At), number, fault.Message(err)).
+			WithHint("%s", fault.Hint(err))
 	}
 	return c, nil
 }
@@ -69,7 +70,8 @@ func (b *budget) exceeded(free, now time.Time) Decision {
 	reason := fmt.Sprintf("its %d calls in this execution are used up", b.Calls)
 	if b.Per != Execution {
 		wait := free.Sub(now).Round(time.Second)
-		reason = fmt.Sprintf("its %d calls in a%s are used up; the next may be made in %s, at %s", b.Calls, article(b.Per), max(wait, time.Second), free.UTC().Format(time.RFC3339))
+		reason = fmt.Sprintf("its %d calls in a%s are used up; the next may be made in %s, at %s", b.Calls, article(b.Per),
+			max(wait, time.Second), free.UTC().Format(time.RFC3339))
 	}
 	return Decision{Block, b.label, reason}
 }

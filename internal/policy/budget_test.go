@@ -50,11 +50,13 @@ func TestBudgetPerTenantRecovers(t *testing.T) {
 			t.Errorf("allowed %d calls, want the 1 that was left", got)
 		}
 		d, err := p.Decide(t.Context(), send)
-		want := "its 3 calls in an hour are used up; the next may be made in 40m0s, at " + time.Now().Add(40*time.Minute).UTC().Format(time.RFC3339)
+		want := "its 3 calls in an hour are used up; the next may be made in 40m0s, at " + time.Now().Add(40*time.Minute).UTC().
+			Format(time.RFC3339)
 		if err != nil || d != (policy.Decision{Verdict: policy.Block, Rule: "mails", Reason: want}) {
 			t.Errorf("%+v, %v", d, err)
 		}
-		if e, err := p.Explain(t.Context(), send); err != nil || e.Budgets[0].Left != 0 || time.Until(*e.Budgets[0].FreeAt) != 40*time.Minute {
+		if e, err := p.Explain(t.Context(), send); err != nil || e.Budgets[0].Left != 0 ||
+			time.Until(*e.Budgets[0].FreeAt) != 40*time.Minute {
 			t.Errorf("%+v, %v", e, err)
 		}
 		if got := countAllowed(t, p, withTenant(t, send, "ops", "exec_1"), 5); got != 3 {
@@ -95,7 +97,8 @@ func TestBudgetPerExecution(t *testing.T) {
 }
 
 func TestTakeCountsInAllBudgetsOrNone(t *testing.T) {
-	p := open(t, policy.Config{Budgets: []policy.Budget{{Calls: 3, Per: policy.Day}, {Scope: tools("crm.send"), Calls: 1, Per: policy.Day}}})
+	p := open(t, policy.Config{Budgets: []policy.Budget{{Calls: 3, Per: policy.Day},
+		{Scope: tools("crm.send"), Calls: 1, Per: policy.Day}}})
 	countAllowed(t, p, call("crm", "send", `{}`), 10)
 	for range 10 { // neither Decide nor Explain counts
 		p.Decide(t.Context(), call("crm", "get", `{}`))

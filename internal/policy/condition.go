@@ -37,7 +37,8 @@ const (
 
 // environment is created when the first condition is compiled: most policies have none.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	opts := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.EnableErrorOnBadPresenceTest(true), cel.ParserExpressionSizeLimit(maxConditionBytes)}
+	opts := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.EnableErrorOnBadPresenceTest(true),
+		cel.ParserExpressionSizeLimit(maxConditionBytes)}
 	for name, t := range variables {
 		opts = append(opts, cel.Variable(name, t))
 	}
@@ -102,7 +103,8 @@ func checkPattern(e ast.Expr) error {
 	args := e.AsCall().Args()
 	last := args[len(args)-1]
 	if last.Kind() != ast.LiteralKind {
-		return fault.New(fault.Invalid, "has a condition (when) with a pattern of matches that is no literal; write the pattern in the condition")
+		return fault.New(fault.Invalid, "has a condition (when) with a pattern of matches that is no literal; write the pattern in the "+
+			"condition")
 	}
 	text, _ := last.AsLiteral().Value().(string)
 	parsed, err := syntax.Parse(text, syntax.Perl)
@@ -110,7 +112,8 @@ func checkPattern(e ast.Expr) error {
 		return nil // is reported by CEL
 	}
 	if prog, err := syntax.Compile(parsed.Simplify()); err == nil && len(prog.Inst) > maxPattern {
-		return fault.New(fault.Invalid, "has a condition (when) with the pattern %.60q of matches, which is too large; use a shorter one, with smaller repetitions", text)
+		return fault.New(fault.Invalid, "has a condition (when) with the pattern %.60q of matches, which is too large; use a shorter "+
+			"one, with smaller repetitions", text)
 	}
 	return nil
 }
@@ -131,7 +134,8 @@ func compileError(issues *cel.Issues) error {
 		}
 	}
 	return fault.New(fault.Invalid, "has a wrong condition (when): %s", strings.Join(all, "; ")).
-		WithHint("conditions are CEL over tool.server, tool.name, tool.read_only, tool.destructive, tool.idempotent, tool.open_world, tool.trusted, tenant, session, execution and args; see docs/policy.md")
+		WithHint("conditions are CEL over tool.server, tool.name, tool.read_only, tool.destructive, tool.idempotent, tool.open_world, " +
+			"tool.trusted, tenant, session, execution and args; see docs/policy.md")
 }
 
 // evalPartial evaluates the condition with the given variables; all others are

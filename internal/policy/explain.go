@@ -76,7 +76,8 @@ func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 	return x, nil
 }
 
-var fitNames = map[fit]string{matches: "yes", undecided: "unsure", otherTool: "no", otherServer: "no", otherTenant: "no", conditionFalse: "no"}
+var fitNames = map[fit]string{matches: "yes", undecided: "unsure", otherTool: "no", otherServer: "no", otherTenant: "no",
+	conditionFalse: "no"}
 
 // why is the reason for a fit, "" if the rule matches.
 func why(how fit, err error) string {

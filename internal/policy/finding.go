@@ -150,5 +150,6 @@ func (r *rule) checkUndecided() string {
 	if how, _ := r.when.eval(context.Background(), e); how != undecided {
 		return ""
 	}
-	return "applies to all tools, and counts as matching for each call without an argument that its condition reads; name tools, or write has(args.x) && … before"
+	return "applies to all tools, and counts as matching for each call without an argument that its condition reads; name tools, or " +
+		"write has(args.x) && … before"
 }

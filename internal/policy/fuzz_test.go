@@ -10,8 +10,10 @@ import (
 // condition allows nothing, and Explain returns the decision of Decide.
 func FuzzDecide(f *testing.F) {
 	for _, when := range []string{
-		"args.n == 3", "args.n > 2.5", "args.a.b.c == 'x'", "has(args.a.b) && args.a.b", "!args.t", "args.l.exists(x, x > 1)", "args.s.matches('^a+$')",
-		"args['n'] in [1, 2.0, 'x', null]", "3 <= args.n", "args.n != null", "tool.destructive || args.n == 1", "tenant == 'local' && args.s.startsWith('a')", "size(args) > 1",
+		"args.n == 3", "args.n > 2.5", "args.a.b.c == 'x'", "has(args.a.b) && args.a.b", "!args.t", "args.l.exists(x, x > 1)",
+		"args.s.matches('^a+$')",
+		"args['n'] in [1, 2.0, 'x', null]", "3 <= args.n", "args.n != null", "tool.destructive || args.n == 1",
+		"tenant == 'local' && args.s.startsWith('a')", "size(args) > 1",
 		"int(args.s) == 3", "args.n * 2 > 3 ? args.t : false", "args == {'n': 3}", "true", "",
 	} {
 		f.Add("crm.*", when, `{"n": 3, "f": 2.5, "a": {"b": {"c": "x"}}, "t": true, "l": [1, 2], "s": "aaa"}`)

@@ -110,7 +110,8 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 		}
 	}
 	d, err := p.Decide(t.Context(), call("x", "delete_all", "{}"))
-	if diff := cmp.Diff(policy.Decision{Verdict: policy.Block, Rule: "no deletes", Reason: "nothing is deleted here"}, d); err != nil || diff != "" {
+	if diff := cmp.Diff(policy.Decision{Verdict: policy.Block, Rule: "no deletes", Reason: "nothing is deleted here"}, d); err != nil ||
+		diff != "" {
 		t.Error(err, diff)
 	}
 }
@@ -140,21 +141,34 @@ func TestConditions(t *testing.T) {
 	args := `{"n": 3, "f": 3.0, "big": 18446744073709551615, "huge": 1` + strings.Repeat("0", 400) + `, "neg": -9223372036854775808, "below": -1` + strings.Repeat("0", 30) + `,
 		"s": "Ann@Example.com", "t": true, "nil": null, "list": [1, 2.0, "x"], "o": {"deep": {"n": 7}}, "odd-name": 1}`
 	for when, want := range map[string]string{
-		"args.n == 3": "yes", "args.f == 3": "yes", "args.n == 3.0": "yes", "args.f > 2": "yes", "args.n > 2.5": "yes", "args.n >= 3": "yes",
-		"args.n < 3": "no", "3 < args.n": "no", "2 < args.n": "yes", "3 >= args.f": "yes", "args.n != 3": "no", "args.n in [1, 2, 3]": "yes", "args.n in [1, 2]": "no",
-		"args.big > 1000": "yes", "args.big == 18446744073709551615u": "yes", "args.huge > 1000": "yes", "args.huge < 1000": "no", "args.neg < 0": "yes", "args.below < -5": "yes",
-		"args.n == '3'": "no", "args.s == 3": "no", "args.s > 3": "unsure", "args.nil == null": "yes", "args.nil == 3": "no", "args.nil > 3": "unsure", "args.n == null": "no",
+		"args.n == 3": "yes", "args.f == 3": "yes", "args.n == 3.0": "yes", "args.f > 2": "yes", "args.n > 2.5": "yes",
+		"args.n >= 3": "yes",
+		"args.n < 3":  "no", "3 < args.n": "no", "2 < args.n": "yes", "3 >= args.f": "yes", "args.n != 3": "no",
+		"args.n in [1, 2, 3]": "yes", "args.n in [1, 2]": "no",
+		"args.big > 1000": "yes", "args.big == 18446744073709551615u": "yes", "args.huge > 1000": "yes", "args.huge < 1000": "no",
+		"args.neg < 0": "yes", "args.below < -5": "yes",
+		"args.n == '3'": "no", "args.s == 3": "no", "args.s > 3": "unsure", "args.nil == null": "yes", "args.nil == 3": "no",
+		"args.nil > 3": "unsure", "args.n == null": "no",
 		"args.t": "yes", "!args.t": "no", "args.t == true": "yes", "args.n": "unsure", "!args.n": "unsure", "args.t && args.t": "yes",
-		"args.gone == 3": "unsure", "args.gone != 3": "unsure", "!(args.gone == 3)": "unsure", "args.gone": "unsure", "args.gone in [1]": "unsure",
-		"has(args.gone)": "no", "!has(args.gone)": "yes", "has(args.n)": "yes", "has(args.gone) && args.gone > 3": "no", "args.gone > 3 && has(args.gone)": "no",
-		"has(args.gone) || args.n == 3": "yes", "args.gone == 3 || args.n == 3": "yes", "args.n == 4 && args.gone == 3": "no", "args.gone == 3 && args.n == 4": "no", "args.n == 3 && args.gone == 3": "unsure",
-		"args.o.deep.n == 7": "yes", "args.o.gone.n == 7": "unsure", "args.n.deep == 7": "unsure", "has(args.o.deep)": "yes", "has(args.o.gone)": "no", "has(args.gone.x)": "unsure", "has(args.n.x)": "unsure",
+		"args.gone == 3": "unsure", "args.gone != 3": "unsure", "!(args.gone == 3)": "unsure", "args.gone": "unsure",
+		"args.gone in [1]": "unsure",
+		"has(args.gone)":   "no", "!has(args.gone)": "yes", "has(args.n)": "yes", "has(args.gone) && args.gone > 3": "no",
+		"args.gone > 3 && has(args.gone)": "no",
+		"has(args.gone) || args.n == 3":   "yes", "args.gone == 3 || args.n == 3": "yes", "args.n == 4 && args.gone == 3": "no",
+		"args.gone == 3 && args.n == 4": "no", "args.n == 3 && args.gone == 3": "unsure",
+		"args.o.deep.n == 7": "yes", "args.o.gone.n == 7": "unsure", "args.n.deep == 7": "unsure", "has(args.o.deep)": "yes",
+		"has(args.o.gone)": "no", "has(args.gone.x)": "unsure", "has(args.n.x)": "unsure",
 		"args['odd-name'] == 1": "yes", "args['gone'] == 1": "unsure", "'n' in args": "yes", "'gone' in args": "no",
-		"args.s.startsWith('Ann')": "yes", "args.s.endsWith('.org')": "no", "args.s.contains('@')": "yes", "args.n.startsWith('x')": "unsure", "args.s.matches('(?i)@example\\\\.com$')": "yes",
-		"args.list.exists(x, x == 2)": "yes", "args.list.all(x, x == 2)": "no", "args.list[2] == 'x'": "yes", "args.list[7] == 'x'": "unsure", "size(args.list) == 3": "yes", "args.list == [1, 2, 'x']": "yes",
-		"args.n + 1 == 4": "yes", "args.f + 1 == 4": "unsure", "args.big + 1u > 0u": "unsure", "args.n / 0 == 1": "unsure", "double(args.n) * 1.5 > 4.0": "yes", "int(args.s) == 3": "unsure",
-		"tool.server == 'crm' && tool.name == 'send'": "yes", "tool.name.startsWith('se')": "yes", "tool.trusted": "no", "!tool.trusted": "yes", "tool.read_only || tool.destructive || tool.idempotent || tool.open_world": "no",
-		"tenant == 'local' && execution == 'exec_1' && session == ''": "yes", "tenant in ['a', 'b']": "no", "true": "yes", "args.size() > 5": "yes",
+		"args.s.startsWith('Ann')": "yes", "args.s.endsWith('.org')": "no", "args.s.contains('@')": "yes",
+		"args.n.startsWith('x')": "unsure", "args.s.matches('(?i)@example\\\\.com$')": "yes",
+		"args.list.exists(x, x == 2)": "yes", "args.list.all(x, x == 2)": "no", "args.list[2] == 'x'": "yes",
+		"args.list[7] == 'x'": "unsure", "size(args.list) == 3": "yes", "args.list == [1, 2, 'x']": "yes",
+		"args.n + 1 == 4": "yes", "args.f + 1 == 4": "unsure", "args.big + 1u > 0u": "unsure", "args.n / 0 == 1": "unsure",
+		"double(args.n) * 1.5 > 4.0": "yes", "int(args.s) == 3": "unsure",
+		"tool.server == 'crm' && tool.name == 'send'": "yes", "tool.name.startsWith('se')": "yes", "tool.trusted": "no",
+		"!tool.trusted": "yes", "tool.read_only || tool.destructive || tool.idempotent || tool.open_world": "no",
+		"tenant == 'local' && execution == 'exec_1' && session == ''": "yes", "tenant in ['a', 'b']": "no", "true": "yes",
+		"args.size() > 5": "yes",
 	} {
 		c := call("crm", "send", args)
 		block := decide(t, open(t, policy.Config{Rules: []policy.Rule{{When: when, Decision: policy.Block}}}), c)
@@ -204,7 +218,8 @@ func TestUndecidedConditionIsNeverLooser(t *testing.T) {
 
 func TestConditionOverCostLimitIsUndecided(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 2000) + "1]"
-	p := open(t, policy.Config{Rules: []policy.Rule{{When: "args.l.exists(x, args.l.exists(y, args.l.exists(z, x + y + z == 0)))", Decision: policy.Block}}})
+	p := open(t, policy.Config{Rules: []policy.Rule{{When: "args.l.exists(x, args.l.exists(y, args.l.exists(z, x + y + z == 0)))",
+		Decision: policy.Block}}})
 	if got := decide(t, p, call("a", "b", `{"l":`+list+`}`)); got != "block rule 1" {
 		t.Error(got)
 	}
@@ -237,31 +252,40 @@ func TestNewRejectsInvalidPolicyWithLocation(t *testing.T) {
 		{policy.Rule{Name: "default", Decision: "ask"}, `has the name "default", which is reserved`},
 		{policy.Rule{Name: "rule 7", Decision: "ask"}, `has the name "rule 7", which is reserved`},
 		{policy.Rule{Name: "a\nb", Decision: "ask"}, `has the name "a\nb"; a name is one line of at most 80 bytes`},
-		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"crm.[a-z]*"}}}, `has the tool "crm.[a-z]*", which is not a valid pattern: * matches any characters`},
+		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"crm.[a-z]*"}}},
+			`has the tool "crm.[a-z]*", which is not a valid pattern: * matches any characters`},
 		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{""}}}, `has an empty tool`},
-		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"send"}}}, `has the tool "send", which matches none: write server.tool`},
+		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tools: []string{"send"}}},
+			`has the tool "send", which matches none: write server.tool`},
 		{policy.Rule{Decision: "ask", Scope: policy.Scope{Server: "a?"}}, `has the server "a?", which is not a valid pattern`},
 		{policy.Rule{Decision: "ask", Scope: policy.Scope{Tenants: []string{many}}}, `has the tenant "xxx`},
 		{policy.Rule{Decision: "ask", When: "args.a >"}, "has a wrong condition (when): column 9: Syntax error: mismatched input '<EOF>'"},
-		{policy.Rule{Decision: "ask", When: "tool.destructve"}, "column 5: undeclared reference to 'tool.destructve' (did you mean 'tool.destructive'?)"},
-		{policy.Rule{Decision: "ask", When: "true &&\ntool.name > 3"}, "line 2, column 11: found no matching overload for '_>_' applied to '(string, int)'"},
+		{policy.Rule{Decision: "ask", When: "tool.destructve"},
+			"column 5: undeclared reference to 'tool.destructve' (did you mean 'tool.destructive'?)"},
+		{policy.Rule{Decision: "ask", When: "true &&\ntool.name > 3"},
+			"line 2, column 11: found no matching overload for '_>_' applied to '(string, int)'"},
 		{policy.Rule{Decision: "ask", When: "tool.name"}, "has a condition (when) that is string; it must be true or false"},
 		{policy.Rule{Decision: "ask", When: "1 / 0 == 1"}, "has a condition (when) that never has an answer: division by zero"},
-		{policy.Rule{Decision: "ask", When: "args.s.matches('(')"}, "has a condition (when) that cannot be evaluated: error parsing regexp"},
+		{policy.Rule{Decision: "ask", When: "args.s.matches('(')"},
+			"has a condition (when) that cannot be evaluated: error parsing regexp"},
 		{policy.Rule{Decision: "ask", When: "args.s == '" + strings.Repeat("x", 10_000) + "'"}, "has a wrong condition (when)"},
 	} {
 		tc.rule.At = "f line 3"
 		_, err := policy.New(policy.Config{Rules: []policy.Rule{tc.rule}})
-		if err == nil || fault.KindOf(err) != fault.Invalid || !strings.HasPrefix(fault.Message(err), "f line 3: rule 1") || !strings.Contains(fault.Message(err), tc.want) {
+		if err == nil || fault.KindOf(err) != fault.Invalid || !strings.HasPrefix(fault.Message(err), "f line 3: rule 1") ||
+			!strings.Contains(fault.Message(err), tc.want) {
 			t.Errorf("%+v: %v\nwant %s", tc.rule, err, tc.want)
 		}
 	}
 	for want, cfg := range map[string]policy.Config{
-		`f line 9: the name "twice" is already used, at f line 3`:                             {Rules: []policy.Rule{{Name: "twice", Decision: "ask", At: "f line 3"}}, Budgets: []policy.Budget{{Name: "twice", Calls: 1, Per: "hour", At: "f line 9"}}},
-		`the default of the policy is "deny"`:                                                 {Default: "deny"},
-		`budget 1 of the policy counts per "week"; it must be execution, minute, hour or day`: {Budgets: []policy.Budget{{Calls: 1, Per: "week"}}},
-		`budget 1 of the policy has 0 calls`:                                                  {Budgets: []policy.Budget{{Per: "day"}}},
-		`budget 1 of the policy has the tool "a"`:                                             {Budgets: []policy.Budget{{Per: "day", Calls: 1, Scope: policy.Scope{Tools: []string{"a"}}}}},
+		`f line 9: the name "twice" is already used, at f line 3`: {Rules: []policy.Rule{{Name: "twice",
+			Decision: "ask", At: "f line 3"}}, Budgets: []policy.Budget{{Name: "twice", Calls: 1, Per: "hour", At: "f line 9"}}},
+		`the default of the policy is "deny"`: {Default: "deny"},
+		`budget 1 of the policy counts per "week"; it must be execution, minute, hour or day`: {Budgets: []policy.Budget{{Calls: 1,
+			Per: "week"}}},
+		`budget 1 of the policy has 0 calls`: {Budgets: []policy.Budget{{Per: "day"}}},
+		`budget 1 of the policy has the tool "a"`: {Budgets: []policy.Budget{{Per: "day", Calls: 1,
+			Scope: policy.Scope{Tools: []string{"a"}}}}},
 	} {
 		if _, err := policy.New(cfg); err == nil || !strings.HasPrefix(fault.Message(err), want) {
 			t.Errorf("%v\nwant %s", err, want)

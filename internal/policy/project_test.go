@@ -17,12 +17,17 @@ func TestProjectOnlyMakesPolicyStricter(t *testing.T) {
 		user, project policy.Config
 		want          string
 	}{
-		{"allow does not override ask", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, policy.Config{Rules: []policy.Rule{rule("*.*", policy.Allow)}}, "ask"},
-		{"ask does not override block", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, "block"},
-		{"block overrides allow", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Allow)}}, policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, "block"},
-		{"its default does not override that of the user", policy.Config{Default: policy.Block}, policy.Config{Default: policy.Allow}, "block"},
+		{"allow does not override ask", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}},
+			policy.Config{Rules: []policy.Rule{rule("*.*", policy.Allow)}}, "ask"},
+		{"ask does not override block", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}},
+			policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Ask)}}, "block"},
+		{"block overrides allow", policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Allow)}},
+			policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}, "block"},
+		{"its default does not override that of the user", policy.Config{Default: policy.Block}, policy.Config{Default: policy.Allow},
+			"block"},
 		{"its default applies", policy.Config{Default: policy.Allow}, policy.Config{Default: policy.Ask}, "ask"},
-		{"without a default it does not apply to other tools", policy.Config{Default: policy.Allow}, policy.Config{Rules: []policy.Rule{rule("a.b", policy.Block)}}, "allow"},
+		{"without a default it does not apply to other tools", policy.Config{Default: policy.Allow},
+			policy.Config{Rules: []policy.Rule{rule("a.b", policy.Block)}}, "allow"},
 	} {
 		tc.user.Project = &tc.project
 		p := open(t, tc.user)
@@ -52,7 +57,8 @@ func TestBudgetsOfProjectAndUserBothApply(t *testing.T) {
 }
 
 func TestLabelOfProjectRule(t *testing.T) {
-	p := open(t, policy.Config{Rules: []policy.Rule{rule("a.b", policy.Ask)}, Project: &policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}})
+	p := open(t, policy.Config{Rules: []policy.Rule{rule("a.b", policy.Ask)},
+		Project: &policy.Config{Rules: []policy.Rule{rule("crm.*", policy.Block)}}})
 	if d, err := p.Decide(t.Context(), call("crm", "x", "{}")); err != nil || d.Rule != "project rule 1" {
 		t.Errorf("%+v, %v", d, err)
 	}

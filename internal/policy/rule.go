@@ -79,7 +79,8 @@ func (r Rule) compile(index int, sandboxes []Sandbox) (*rule, error) {
 		c.when, err = compileCondition(r.When)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%s%s of the policy %s", location(r.At), number, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, fault.New(fault.Invalid, "%s%s of the policy %s", location(r.At), number, fault.Message(err)).
+			WithHint("%s", fault.Hint(err))
 	}
 	return c, nil
 }

@@ -105,7 +105,8 @@ func TestProjectCanOnlyRequireMore(t *testing.T) {
 			t.Errorf("%s: %+v, %+v, %v", server, r, may, err)
 		}
 	}
-	if p := open(t, policy.Config{Project: &project, Sandboxes: isolating.Sandboxes}); !p.RequiresSandbox() || p.MayRequire(tenant.Local, "bank").Sandbox != microvm {
+	if p := open(t, policy.Config{Project: &project, Sandboxes: isolating.Sandboxes}); !p.RequiresSandbox() || p.MayRequire(tenant.Local,
+		"bank").Sandbox != microvm {
 		t.Error("the rules of a project alone have no effect")
 	}
 }
@@ -120,11 +121,13 @@ func TestSandboxOfRuleIsChecked(t *testing.T) {
 		{policy.Rule{Sandbox: "gvisor", Decision: "deny"}, `has the decision "deny"`},
 		{policy.Rule{}, "has no decision"},
 	} {
-		if _, err := policy.New(policy.Config{Rules: []policy.Rule{tc.rule}, Sandboxes: isolating.Sandboxes}); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), tc.want) {
+		if _, err := policy.New(policy.Config{Rules: []policy.Rule{tc.rule},
+			Sandboxes: isolating.Sandboxes}); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), tc.want) {
 			t.Errorf("%+v: %v", tc.rule, err)
 		}
 	}
-	if _, err := policy.New(policy.Config{Rules: []policy.Rule{{Sandbox: "gvisor"}}}); !strings.Contains(fault.Message(err), `requires the sandbox "gvisor", which this program does not have`) {
+	if _, err := policy.New(policy.Config{Rules: []policy.Rule{{Sandbox: "gvisor"}}}); !strings.Contains(fault.Message(err),
+		`requires the sandbox "gvisor", which this program does not have`) {
 		t.Error(err)
 	}
 }

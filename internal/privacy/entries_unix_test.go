@@ -215,12 +215,16 @@ var redactEntries = []entry{
 		must(e.Redact(b.Context(), redact.Message{Body: map[string]any{"output": strings.SplitAfter(text, ",")}, CountTokens: true}))(b)
 	}),
 	onGate("redact.Redact page", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
-		must(e.Redact(b.Context(), redact.Message{Body: redact.PagePlaceholder, Page: &redact.Page{Text: text, Start: len(text) / 4, End: len(text) / 2}}))(b)
+		must(e.Redact(b.Context(), redact.Message{Body: redact.PagePlaceholder,
+			Page: &redact.Page{Text: text, Start: len(text) / 4, End: len(text) / 2}}))(b)
 	}),
 	onGate("redact.Tokenize", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Tokenize(b.Context(), "note", text))(b)
 	}),
-	onGate("redact.RevealToPerson", redact.Egress, func(b *testing.B, e *redact.Gate, text string) { must(e.RevealToPerson(b.Context(), text))(b) }),
+	onGate("redact.RevealToPerson", redact.Egress, func(b *testing.B, e *redact.Gate,
+		text string) {
+		must(e.RevealToPerson(b.Context(), text))(b)
+	}),
 	onGate("redact.ContainsPrivate", redact.Egress, func(_ *testing.B, e *redact.Gate, text string) { e.ContainsPrivate("", text) }),
 	onGate("redact.Truncate", redact.Egress, func(_ *testing.B, e *redact.Gate, text string) { e.Truncate(text, len(text)-1) }),
 	onGate("redact.Neutralize", redact.Egress, func(_ *testing.B, e *redact.Gate, text string) { e.Neutralize(text) }),
@@ -245,7 +249,10 @@ var redactEntries = []entry{
 	onGate("redact.Restorer.Args JSON", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Restorer().Args(b.Context(), crm, json.RawMessage(text)))(b)
 	}),
-	onGate("redact.Restorer.URI", redact.Egress, func(b *testing.B, e *redact.Gate, text string) { must(e.Restorer().URI(b.Context(), crm, text))(b) }),
+	onGate("redact.Restorer.URI", redact.Egress, func(b *testing.B, e *redact.Gate,
+		text string) {
+		must(e.Restorer().URI(b.Context(), crm, text))(b)
+	}),
 	onTokens("redact.Restorer.Text", func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Restorer().Text(b.Context(), redact.ToCode, text))(b)
 	}),
@@ -261,7 +268,10 @@ var redactEntries = []entry{
 		raw, _ := json.Marshal(map[string]string{"note": text})
 		must(e.Restorer().Args(b.Context(), crm, raw))(b)
 	}),
-	onTokens("redact.Tokens.Detokenize", func(b *testing.B, e *redact.Gate, text string) { must(e.Tokens().Detokenize(b.Context(), text))(b) }),
+	onTokens("redact.Tokens.Detokenize", func(b *testing.B, e *redact.Gate,
+		text string) {
+		must(e.Tokens().Detokenize(b.Context(), text))(b)
+	}),
 	onTokens("redact.Redact again", func(b *testing.B, e *redact.Gate, text string) { must(e.Redact(b.Context(), text))(b) }),
 	onGate("redact.Tokens.Sanitize", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		_, _, err := e.Tokens().Sanitize(b.Context(), text)

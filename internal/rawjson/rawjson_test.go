@@ -11,9 +11,12 @@ import (
 )
 
 var samples = []string{
-	``, ` `, `{}`, `[]`, ` [ ] `, `{ }`, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e5`, `1E+5`, `1e`, `1e+`, `-1.5e-10`,
-	`""`, `"a`, `"\n"`, `"\x"`, `"\u00e9"`, `"\u00g9"`, `"\u12"`, `"\`, "\"\n\"", "\"\x00\"", `"é"`, "\"\xff\"", `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83dA"`, `"\/\b\f\r\t\"\\"`,
-	`{"a":1}`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,"b":[1,{"c":"d\"}"}]}`, `[1,2`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1]`, `[1}`, `1 2`, `[[[[]]]]`, ` {"b" : [ 1 , {} ] , "a":{"b":{}}, "b":"x" } `, `{"a":{"b":{}}} `, `[{}]]`,
+	``, ` `, `{}`, `[]`, ` [ ] `, `{ }`, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e5`, `1E+5`,
+	`1e`, `1e+`, `-1.5e-10`,
+	`""`, `"a`, `"\n"`, `"\x"`, `"\u00e9"`, `"\u00g9"`, `"\u12"`, `"\`, "\"\n\"", "\"\x00\"", `"é"`, "\"\xff\"", `"\ud83d\ude00"`,
+	`"\ud83d"`, `"\ude00x"`, `"\ud83dA"`, `"\/\b\f\r\t\"\\"`,
+	`{"a":1}`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,"b":[1,{"c":"d\"}"}]}`, `[1,2`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1]`, `[1}`,
+	`1 2`, `[[[[]]]]`, ` {"b" : [ 1 , {} ] , "a":{"b":{}}, "b":"x" } `, `{"a":{"b":{}}} `, `[{}]]`,
 	"\u00a01", "\ufeff1", `[1,"x",null,true,{"y":[]}]`,
 }
 
@@ -108,7 +111,8 @@ func TestMembersFindsEscapedAndRepeatedKeys(t *testing.T) {
 	}
 }
 
-var row = []byte("[" + strings.Repeat(`{"id":123,"name":"Customer 00001","email":"customer1@example.com","amount":17.25,"note":"lorem ipsum lorem ipsum \"dolor\""},`, 8000) + "1]")
+var row = []byte("[" + strings.Repeat(`{"id":123,"name":"Customer 00001","email":"customer1@example.com","amount":17.25,"note":"lorem `+
+	`ipsum lorem ipsum \"dolor\""},`, 8000) + "1]")
 
 // quoted is row as the text of a string.
 var quoted, _ = json.Marshal(string(row))

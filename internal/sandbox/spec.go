@@ -22,7 +22,8 @@ func DefaultLimits() Limits {
 // WithDefaults returns l with its zero fields set from d.
 func (l Limits) WithDefaults(d Limits) Limits {
 	for _, f := range []struct{ field, value *int64 }{
-		{&l.MemoryBytes, &d.MemoryBytes}, {&l.FileBytes, &d.FileBytes}, {&l.ResultBytes, &d.ResultBytes}, {&l.WorkspaceDisk, &d.WorkspaceDisk},
+		{&l.MemoryBytes, &d.MemoryBytes}, {&l.FileBytes, &d.FileBytes}, {&l.ResultBytes, &d.ResultBytes}, {&l.WorkspaceDisk,
+			&d.WorkspaceDisk},
 		{&l.WorkspaceFiles, &d.WorkspaceFiles},
 	} {
 		if *f.field == 0 {
@@ -56,7 +57,8 @@ func (s Spec) Check(backend string) error {
 	for _, m := range s.Mounts {
 		workspace = workspace || m.Target == "/workspace"
 		if m.Name == "" || m.Name == "." || m.Name == ".." || strings.Contains(m.Name, "/") {
-			return fmt.Errorf("sandbox: %q is not a single name below a root", m.Name) // "." would be the root, with the directories of all tenants
+			// "." would be the root, with the directories of all tenants
+			return fmt.Errorf("sandbox: %q is not a single name below a root", m.Name)
 		}
 	}
 	if !workspace {

@@ -50,13 +50,15 @@ func (i *instruments) make(m metric.Meter) error {
 	i.sent = span("sandpiper.upstream.duration", "Calls to upstream servers")
 	i.approvals = span("sandpiper.approval.duration", "Time until a person answered an approval")
 	var err error
-	i.waiting, err = m.Int64UpDownCounter("sandpiper.approvals.waiting", metric.WithUnit("{call}"), metric.WithDescription("Calls waiting for approval"))
+	i.waiting, err = m.Int64UpDownCounter("sandpiper.approvals.waiting", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls waiting for approval"))
 	errs = append(errs, err)
 	i.calls = count("sandpiper.tool.calls", "{call}", "Tool calls, including refused ones")
 	i.decisions = count("sandpiper.policy.decisions", "{decision}", "Policy decisions on calls")
 	i.tokens = count("sandpiper.tokens", "{token}", "Model tokens kept in the sandbox (inside), and read or written by models (spent)")
 	i.minted = count("sandpiper.pii.tokens", "{token}", "Privacy tokens created")
-	i.refusals = count("sandpiper.quota.refusals", "{refusal}", "Requests, calls, writes and values refused because a quota of a tenant was used up")
+	i.refusals = count("sandpiper.quota.refusals", "{refusal}",
+		"Requests, calls, writes and values refused because a quota of a tenant was used up")
 	return errors.Join(errs...)
 }
 

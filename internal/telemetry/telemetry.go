@@ -104,7 +104,8 @@ func Open(ctx context.Context, cfg Config) (*Recorder, error) {
 	if cfg.Console == nil {
 		cfg.Console = io.Discard
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "sandpiper"), attribute.String("service.version", cfg.Version)),
+	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "sandpiper"),
+		attribute.String("service.version", cfg.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, err
@@ -139,7 +140,8 @@ func (r *Recorder) openMetrics(ctx context.Context, cfg Config, about *resource.
 		if err != nil {
 			return err
 		}
-		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(&loggedMetrics{Exporter: to, log: exportLog{log: cfg.Log, what: "metrics"}})))
+		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(&loggedMetrics{Exporter: to,
+			log: exportLog{log: cfg.Log, what: "metrics"}})))
 	}
 	if cfg.Metrics.Prometheus != "" {
 		r.registry = prometheus.NewRegistry()

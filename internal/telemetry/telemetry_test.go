@@ -48,7 +48,8 @@ func work(ctx context.Context, r *telemetry.Recorder) {
 
 func TestAnExecutionIsOneTrace(t *testing.T) {
 	c := telemetrytest.New(t)
-	r := open(t, telemetry.Config{Version: "1", Traces: telemetry.Traces{Endpoint: c.URL, Headers: map[string]string{"X-Key": "k"}}, Metrics: telemetry.Metrics{Endpoint: c.URL}})
+	r := open(t, telemetry.Config{Version: "1", Traces: telemetry.Traces{Endpoint: c.URL, Headers: map[string]string{"X-Key": "k"}},
+		Metrics: telemetry.Metrics{Endpoint: c.URL}})
 	parent := map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	work(r.Continue(t.Context(), func(name string) string { return parent[name] }), r)
 	r.Close()
@@ -74,7 +75,8 @@ func TestAnExecutionIsOneTrace(t *testing.T) {
 			t.Errorf("%s is within %q, not %s", child, got, parent)
 		}
 	}
-	want := map[string]string{"sandpiper.server": "crm", "sandpiper.tool": "tool1", "sandpiper.bytes_in": "7", "sandpiper.outcome": "failed"}
+	want := map[string]string{"sandpiper.server": "crm", "sandpiper.tool": "tool1", "sandpiper.bytes_in": "7",
+		"sandpiper.outcome": "failed"}
 	if got := at["sandpiper.call tool1"]; !cmp.Equal(want, got.Facts) || !got.Failed || at["sandpiper.call tool0"].Failed {
 		t.Errorf("got %+v", got)
 	}
@@ -89,7 +91,8 @@ func TestAnExecutionIsOneTrace(t *testing.T) {
 func TestMalformedTraceContextIsIgnored(t *testing.T) {
 	c := telemetrytest.New(t)
 	r := open(t, telemetry.Config{Traces: telemetry.Traces{Endpoint: c.URL}})
-	for _, parent := range []string{"", "x", "00-00000000000000000000000000000000-0000000000000000-01", strings.Repeat("0", 1<<20), "00-\x00"} {
+	for _, parent := range []string{"", "x", "00-00000000000000000000000000000000-0000000000000000-01", strings.Repeat("0", 1<<20),
+		"00-\x00"} {
 		_, s := r.Start(r.Continue(t.Context(), func(string) string { return parent }), telemetry.Request, telemetry.Facts{})
 		s.End("answered")
 	}
@@ -149,7 +152,8 @@ func TestFailingCollectorDelaysNoCall(t *testing.T) {
 	for name, url := range map[string]string{"down": down, "hangs": hanging.URL} {
 		t.Run(name, func(t *testing.T) {
 			var l logtest.Log
-			r := open(t, telemetry.Config{Traces: telemetry.Traces{Endpoint: url}, Metrics: telemetry.Metrics{Endpoint: url}, Log: slog.New(slog.NewTextHandler(&l, nil))})
+			r := open(t, telemetry.Config{Traces: telemetry.Traces{Endpoint: url}, Metrics: telemetry.Metrics{Endpoint: url},
+				Log: slog.New(slog.NewTextHandler(&l, nil))})
 			began := time.Now()
 			for range 5000 { // more than are kept
 				_, s := r.Start(t.Context(), telemetry.Call, telemetry.Facts{Server: "crm"})
@@ -185,7 +189,8 @@ func TestMetricsCanBeScraped(t *testing.T) {
 	r.Minted(3)
 	for _, l := range []telemetry.Gauge{
 		{Name: "sandpiper.executions.running", Unit: "{execution}", Read: func(part func(string, int64)) { part("", 4) }},
-		{Name: "sandpiper.upstream.servers", Unit: "{server}", Label: "state", Read: func(part func(string, int64)) { part("ready", 2); part("failed", 1) }},
+		{Name: "sandpiper.upstream.servers", Unit: "{server}", Label: "state",
+			Read: func(part func(string, int64)) { part("ready", 2); part("failed", 1) }},
 		{Name: "sandpiper.audit.lost", Unit: "{line}", Total: true, Read: func(part func(string, int64)) { part("", 9) }},
 	} {
 		if err := r.AddGauge(l); err != nil {
@@ -259,7 +264,8 @@ func TestOpenRejectsBadEndpoint(t *testing.T) {
 }
 
 func TestConfigurationDoesNotPrintSecrets(t *testing.T) {
-	cfg := telemetry.Config{Traces: telemetry.Traces{Headers: map[string]string{"A": "hush"}}, Metrics: telemetry.Metrics{Token: "hush", Headers: map[string]string{"A": "hush"}}}
+	cfg := telemetry.Config{Traces: telemetry.Traces{Headers: map[string]string{"A": "hush"}},
+		Metrics: telemetry.Metrics{Token: "hush", Headers: map[string]string{"A": "hush"}}}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if text := fmt.Sprintf(format, cfg); strings.Contains(text, "hush") {
 			t.Errorf("%s: %s", format, text)
@@ -280,7 +286,8 @@ func BenchmarkCall(b *testing.B) {
 			defer r.Close()
 			ctx := b.Context()
 			for b.Loop() { // the three spans of a call
-				ctx, call := r.Start(ctx, telemetry.Call, telemetry.Facts{Tenant: "local", Execution: "exec_1", Server: "crm", Tool: "send"})
+				ctx, call := r.Start(ctx, telemetry.Call, telemetry.Facts{Tenant: "local", Execution: "exec_1", Server: "crm",
+					Tool: "send"})
 				_, decision := r.Start(ctx, telemetry.Decision, telemetry.Facts{Rule: "default"})
 				decision.End("allow")
 				_, send := r.Start(ctx, telemetry.Send, telemetry.Facts{Server: "crm"})

@@ -19,14 +19,16 @@ func TestNamesAreValidPython(t *testing.T) {
 		"resource-group": "resource_group_3", "resource_group": "resource_group", "resource group": "resource_group_2",
 		"from": "from_", "list_issues": "list_issues", "aio": "aio_", "__class__": "t__class__", "_x": "t_x", "3d": "t3d",
 		"ﬁle": "file_2", "file": "file", "größe": "größe", "📈": "t_2", "": "t_", "a.b/c": "a_b_c", "ℌello": "Hello", "match": "match_",
-		strings.Repeat("n", 300): strings.Repeat("n", 71) + "_98cf8f93", "𝕏": "X", "vertical\u2E2Ftilde": "vertical_tilde", "filled\u3164": "filled_",
+		strings.Repeat("n", 300): strings.Repeat("n", 71) + "_98cf8f93", "𝕏": "X", "vertical\u2E2Ftilde": "vertical_tilde",
+		"filled\u3164": "filled_",
 	}
 	want[strings.Repeat("n", 300)] = got[strings.Repeat("n", 300)] // a hash
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	params := tool.ParamNames([]string{"_id", "__proto__", "in", "$filter", "1st", "_"})
-	if d := cmp.Diff(map[string]string{"_id": "_id", "__proto__": "p__proto__", "in": "in_", "$filter": "_filter", "1st": "p1st", "_": "p_"}, params); d != "" {
+	if d := cmp.Diff(map[string]string{"_id": "_id", "__proto__": "p__proto__", "in": "in_", "$filter": "_filter", "1st": "p1st",
+		"_": "p_"}, params); d != "" {
 		t.Error(d)
 	}
 }

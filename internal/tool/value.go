@@ -122,7 +122,8 @@ func (d Definition) Returns() (schema json.RawMessage, wrapped bool) {
 	}
 	whole := json.Unmarshal(properties["result"], &result) != nil // a boolean
 	marked := string(root["x-fastmcp-wrap-result"]) == "true"
-	titled := string(root["title"]) == string(encode(d.Tool+"Output")) && string(result["title"]) == `"Result"` && string(root["required"]) == `["result"]`
+	titled := string(root["title"]) == string(encode(d.Tool+"Output")) && string(result["title"]) == `"Result"` &&
+		string(root["required"]) == `["result"]`
 	switch {
 	case !marked && !titled:
 		return d.Output, false

@@ -56,7 +56,8 @@ func TestReturnsUnwrapsFastMCPSchema(t *testing.T) {
 		}
 	}
 	titled := `{"properties":{"result":{"title":"Result","type":"integer"}},"required":["result"],"title":"numOutput","type":"object"}`
-	if got, wrapped := (tool.Definition{Ref: tool.Ref{Tool: "num"}, Output: json.RawMessage(titled)}).Returns(); !wrapped || string(got) != `{"title":"Result","type":"integer"}` {
+	if got, wrapped := (tool.Definition{Ref: tool.Ref{Tool: "num"}, Output: json.RawMessage(titled)}).
+		Returns(); !wrapped || string(got) != `{"title":"Result","type":"integer"}` {
 		t.Errorf("%s, %v", got, wrapped)
 	}
 	for _, output := range []string{
@@ -79,17 +80,18 @@ func TestValue(t *testing.T) {
 		result tool.Result
 		want   string
 	}{
-		"nothing":                 {tool.Result{}, "null"},
-		"an empty text":           {text(""), `""`},
-		"words":                   {text("it rains"), `"it rains"`},
-		"a number":                {text("42"), `"42"`},
-		"a number, declared":      {read(tool.AsJSON, text("42")), "42"},
-		"a string of JSON":        {text(`"a"`), `"\"a\""`},
-		"JSON, decoded once":      {read(tool.AsJSON, text(`"{\"a\": 1}"`)), `"{\"a\": 1}"`},
-		"an object that is text":  {read(tool.AsText, text("{}")), `"{}"`},
-		"a number, said to be":    {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "application/json"}}}, "42"},
-		"a wrapped value":         {read(tool.AsWrapped, tool.Result{Structured: json.RawMessage(`{"result": [1]}`)}), "[1]"},
-		"text beside a structure": {read(tool.AsText, tool.Result{Structured: json.RawMessage(`{"a":1}`), Parts: text("a is 1").Parts}), `"a is 1"`},
+		"nothing":                {tool.Result{}, "null"},
+		"an empty text":          {text(""), `""`},
+		"words":                  {text("it rains"), `"it rains"`},
+		"a number":               {text("42"), `"42"`},
+		"a number, declared":     {read(tool.AsJSON, text("42")), "42"},
+		"a string of JSON":       {text(`"a"`), `"\"a\""`},
+		"JSON, decoded once":     {read(tool.AsJSON, text(`"{\"a\": 1}"`)), `"{\"a\": 1}"`},
+		"an object that is text": {read(tool.AsText, text("{}")), `"{}"`},
+		"a number, said to be":   {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "application/json"}}}, "42"},
+		"a wrapped value":        {read(tool.AsWrapped, tool.Result{Structured: json.RawMessage(`{"result": [1]}`)}), "[1]"},
+		"text beside a structure": {read(tool.AsText, tool.Result{Structured: json.RawMessage(`{"a":1}`), Parts: text("a is 1").Parts}),
+			`"a is 1"`},
 		"an object":               {text(" {\"a\": [1]}\n"), `{"a": [1]}`},
 		"no JSON":                 {text("007"), `"007"`},
 		"more digits than an int": {text(strings.Repeat("9", 5000)), `"` + strings.Repeat("9", 5000) + `"`},
@@ -101,9 +103,10 @@ func TestValue(t *testing.T) {
 		"brackets in a string":    {read(tool.AsJSON, text(`"`+deep+`"`)), `"` + deep + `"`},
 		"structured and text":     {tool.Result{Structured: json.RawMessage(`{"a":1}`), Parts: text("a is 1").Parts}, `{"a":1}`},
 		"one line of CSV":         {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "text/csv"}}}, `"42"`},
-		"what says it is JSON":    {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "[42]", MIME: "application/problem+json"}}}, "[42]"},
-		"a broken character":      {text("a\xffb"), `"a\ufffdb"`},
-		"what looks like markup":  {text("<b> & </b>"), `"\u003cb\u003e \u0026 \u003c/b\u003e"`},
+		"what says it is JSON": {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "[42]", MIME: "application/problem+json"}}},
+			"[42]"},
+		"a broken character":     {text("a\xffb"), `"a\ufffdb"`},
+		"what looks like markup": {text("<b> & </b>"), `"\u003cb\u003e \u0026 \u003c/b\u003e"`},
 	} {
 		if got, ok := c.result.Value(); !ok || string(got) != c.want {
 			t.Errorf("%s: %s, %t; want %s", name, got, ok, c.want)

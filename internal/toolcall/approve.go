@@ -31,7 +31,8 @@ func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Dec
 	for {
 		r, err := d.owner.Home.Approvals.Create(ctx, q)
 		if err != nil {
-			return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err)).
+			return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref,
+				fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
 		}
 		if r, err = d.awaitAnswer(ctx, c, r); err != nil {
@@ -66,7 +67,8 @@ func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (app
 		return r, needsApproval(c.Call, r, approval.ViaOf(d.owner.Home.Approvals))
 	}
 	other, err := approval.UntilAnswered(ctx, d.owner.Home.Approvals, r.ID, func(asking context.Context) error {
-		reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker(), Expires: r.Expires})
+		reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref,
+			Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker(), Expires: r.Expires})
 		if err == nil {
 			_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
 		}
@@ -93,7 +95,8 @@ func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (app
 // the user can approve the call.
 func needsApproval(c tool.Call, r approval.Request, via approval.Via) error {
 	return fault.Wrap(fault.Denied, &approval.Waiting{ID: r.ID}, "%s was not called: it needs approval %s", c.Ref, r.ID).
-		WithHint("ask the user to review it with `sandpiper approvals show %s` and to %s; then repeat the same call", r.ID, via.Approve(r.ID))
+		WithHint("ask the user to review it with `sandpiper approvals show %s` and to %s; then repeat the same call", r.ID,
+			via.Approve(r.ID))
 }
 
 // declined is the message about a call that the person has declined, or could not be asked about.

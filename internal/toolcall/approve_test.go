@@ -95,33 +95,38 @@ func (g *approvalRig) wantRefused(err error, want string) {
 func TestApprovedCallSendsTheShownArguments(t *testing.T) {
 	g := newApprovalRig(t, 0)
 	var shown string
-	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{ "to":"ann", "n": 12345678901234567890}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		shown = a.Text
-		if r, err := g.home.Approvals.Find(ctx, a.ID); err != nil || r.State != approval.Open || string(r.Shown) != `{"to":"ann","n":12345678901234567890}` {
-			t.Errorf("%+v %v", r, err)
-		}
-		return yes(ctx, a)
-	}))
-	if err != nil || len(g.calls) != 1 || string(g.calls[0].Args) != `{"to":"ann","n":12345678901234567890}` || !strings.Contains(shown, `"n": 12345678901234567890`) {
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{ "to":"ann", "n": 12345678901234567890}`),
+		func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+			shown = a.Text
+			if r, err := g.home.Approvals.Find(ctx, a.ID); err != nil || r.State != approval.Open ||
+				string(r.Shown) != `{"to":"ann","n":12345678901234567890}` {
+				t.Errorf("%+v %v", r, err)
+			}
+			return yes(ctx, a)
+		}))
+	if err != nil || len(g.calls) != 1 || string(g.calls[0].Args) != `{"to":"ann","n":12345678901234567890}` || !strings.Contains(shown,
+		`"n": 12345678901234567890`) {
 		t.Errorf("%v %+v\n%s", err, g.calls, shown)
 	}
 }
 
 func TestApprovalIsInvalidAfterToolChange(t *testing.T) {
 	g := newApprovalRig(t, 0)
-	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		put(t, g.cat, "Sends to everybody.")
-		return yes(ctx, a)
-	}))
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`),
+		func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+			put(t, g.cat, "Sends to everybody.")
+			return yes(ctx, a)
+		}))
 	g.wantRefused(err, "its definition has changed")
 	put(t, g.cat, "Sends.")
-	_, err = g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"bob"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		put(t, g.cat, "Sends to everybody.")
-		if _, err := g.cat.Accept(ctx, "crm"); err != nil {
-			t.Error(err)
-		}
-		return yes(ctx, a)
-	}))
+	_, err = g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"bob"}`),
+		func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+			put(t, g.cat, "Sends to everybody.")
+			if _, err := g.cat.Accept(ctx, "crm"); err != nil {
+				t.Error(err)
+			}
+			return yes(ctx, a)
+		}))
 	g.wantRefused(err, "the tool has changed since approval")
 }
 
@@ -172,12 +177,13 @@ func TestReplayUsesEarlierApproval(t *testing.T) {
 	g := newApprovalRig(t, 0)
 	ctx, end := context.WithCancel(t.Context())
 	var id string
-	_, err := g.caller().Call(ctx, withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		id = a.ID
-		end()
-		<-ctx.Done()
-		return tool.Reply{}, context.Cause(ctx)
-	}))
+	_, err := g.caller().Call(ctx, withApprover(call("crm", "send", `{"to":"ann"}`),
+		func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+			id = a.ID
+			end()
+			<-ctx.Done()
+			return tool.Reply{}, context.Cause(ctx)
+		}))
 	if err == nil {
 		t.Fatal("a call of an ended run succeeded")
 	}
@@ -190,7 +196,8 @@ func TestReplayUsesEarlierApproval(t *testing.T) {
 		return tool.Reply{Action: tool.Decline}, nil
 	}))
 	g.wantRefused(err, "declined")
-	if _, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), g.failIfAsked)); err != nil || len(g.calls) != 1 {
+	if _, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), g.failIfAsked)); err != nil ||
+		len(g.calls) != 1 {
 		t.Errorf("%v, %d calls", err, len(g.calls))
 	}
 }
@@ -287,7 +294,8 @@ func TestRepeatedCallUsesLaterApproval(t *testing.T) {
 	}))
 	g.wantRefused(err, "it needs approval ")
 	open, err := g.home.Approvals.List(t.Context(), false)
-	if err != nil || len(open) != 1 || !strings.Contains(fault.Hint(unwrapped(g.caller().Call(t.Context(), c))), "approvals approve "+open[0].ID) {
+	if err != nil || len(open) != 1 || !strings.Contains(fault.Hint(unwrapped(g.caller().Call(t.Context(), c))),
+		"approvals approve "+open[0].ID) {
 		t.Fatal(open, err)
 	}
 	if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: approval.CommandLine}); err != nil {
@@ -317,9 +325,10 @@ func unwrapped(_ tool.Result, err error) error { return err }
 
 func TestApprovalExpires(t *testing.T) {
 	g := newApprovalRig(t, time.Millisecond)
-	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
-		<-ctx.Done()
-		return tool.Reply{}, context.Cause(ctx)
-	}))
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`),
+		func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
+			<-ctx.Done()
+			return tool.Reply{}, context.Cause(ctx)
+		}))
 	g.wantRefused(err, "is expired")
 }

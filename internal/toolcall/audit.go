@@ -63,7 +63,8 @@ func size(res tool.Result) int {
 // record writes the call to the audit log, with the parts of its name that the catalog
 // contains: the names that code passes are arbitrary and must not reach the log.
 func (w auditor) record(c call, known tool.Ref, a answer, err error) {
-	made := a.outcome != string(journal.NotMade) && a.outcome != outcomeRefused && a.outcome != outcomeReplayed && a.outcome != outcomePlanned
+	made := a.outcome != string(journal.NotMade) && a.outcome != outcomeRefused && a.outcome != outcomeReplayed &&
+		a.outcome != outcomePlanned
 	if (!made || c.tool.TrustedHints.Reads()) && w.harmless.Add(1) > maxHarmlessLines {
 		return
 	}

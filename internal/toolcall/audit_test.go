@@ -27,7 +27,8 @@ func TestAuditOmitsUnknownNamesOfRefusedCalls(t *testing.T) {
 	for _, l := range r.lines {
 		got = append(got, fmt.Sprintf("%s %s.%s %s", l.Kind, l.Server, l.Tool, l.Outcome))
 	}
-	want := fmt.Sprint([]string{"tool_call crm.send refused", "tool_call crm. refused", "tool_call . refused", "tool_call mail.post refused"})
+	want := fmt.Sprint([]string{"tool_call crm.send refused", "tool_call crm. refused", "tool_call . refused",
+		"tool_call mail.post refused"})
 	if fmt.Sprint(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

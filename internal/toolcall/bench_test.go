@@ -29,7 +29,8 @@ func BenchmarkRead(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer home.Release(context.Background())
-			cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
+			cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"),
+				Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
 			if err != nil {
 				b.Fatal(err)
 			}

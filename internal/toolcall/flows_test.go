@@ -82,15 +82,18 @@ func TestFlowsApplyToEverythingThatIsSent(t *testing.T) {
 				return got, err
 			},
 			"a resource, with escaped brackets": func(server, value string) (got string, err error) {
-				err = a.Resource(t.Context(), server, "mem://"+strings.NewReplacer("[", "%5B", "]", "%5d").Replace(value), func(uri string) error { got = uri; return nil })
+				err = a.Resource(t.Context(), server, "mem://"+strings.NewReplacer("[", "%5B", "]", "%5d").Replace(value),
+					func(uri string) error { got = uri; return nil })
 				return got, err
 			},
 			"an argument of a prompt": func(server, value string) (got string, err error) {
-				err = a.Prompt(t.Context(), server, "greet", map[string]string{"to": value}, func(args map[string]string) error { got = args["to"]; return nil })
+				err = a.Prompt(t.Context(), server, "greet", map[string]string{"to": value},
+					func(args map[string]string) error { got = args["to"]; return nil })
 				return got, err
 			},
 			"a completion": func(server, value string) (got string, err error) {
-				err = a.Complete(t.Context(), server, "greet", map[string]string{"to": value}, func(args map[string]string) error { got = args["to"]; return nil })
+				err = a.Complete(t.Context(), server, "greet", map[string]string{"to": value},
+					func(args map[string]string) error { got = args["to"]; return nil })
 				return got, err
 			},
 			"an answer to a question": func(server, value string) (got string, err error) {
@@ -112,7 +115,8 @@ func TestFlowsApplyToEverythingThatIsSent(t *testing.T) {
 				if plain, _ := url.PathUnescape(got); err != nil || !strings.Contains(plain, "ada@example.com") {
 					t.Errorf("%s: %s with %s to an allowed server: sent %q, %v", mode, name, value, got, err)
 				}
-				if len(sent) != 1 || sent[0].Denied || !strings.HasPrefix(sent[0].Destination, "crm.") || !cmp.Equal(sent[0].Types, map[string]int{"EMAIL": 1}) ||
+				if len(sent) != 1 || sent[0].Denied || !strings.HasPrefix(sent[0].Destination, "crm.") || !cmp.Equal(sent[0].Types,
+					map[string]int{"EMAIL": 1}) ||
 					slices.Contains(sent[0].Tokens, token) != (value == token) {
 					t.Errorf("%s: %s with %s: recorded %+v", mode, name, value, sent)
 				}

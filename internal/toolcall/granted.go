@@ -45,7 +45,8 @@ func findGrant(ctx context.Context, o Owner, c call, d policy.Decision) (g grant
 	if d.Verdict != policy.Ask || o.Plan != nil || o.Approved || o.Home.Approvals == nil {
 		return g, false, nil
 	}
-	return o.Home.Approvals.Grants.Find(ctx, grant.Call{Ref: c.Ref, Schema: catalog.Hash(c.tool.Definition), Execution: c.Execution, Interpreter: c.Origin.Interpreter})
+	return o.Home.Approvals.Grants.Find(ctx, grant.Call{Ref: c.Ref, Schema: catalog.Hash(c.tool.Definition), Execution: c.Execution,
+		Interpreter: c.Origin.Interpreter})
 }
 
 // auditGrant records that a grant allowed a call.

@@ -69,7 +69,8 @@ func TestGrantCoversItsScopeOnly(t *testing.T) {
 	} {
 		g := newApprovalRig(t, 0)
 		g.grant(scope, by("exec_1", "i1", "ann"))
-		got := []bool{g.allowed(by("exec_1", "i1", "all@example.com")), g.allowed(by("exec_2", "i1", "bob")), g.allowed(by("exec_3", "i2", "bob")), g.allowed(by("", "", "bob"))}
+		got := []bool{g.allowed(by("exec_1", "i1", "all@example.com")), g.allowed(by("exec_2", "i1", "bob")),
+			g.allowed(by("exec_3", "i2", "bob")), g.allowed(by("", "", "bob"))}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %t, want %t", scope, got, want)
 		}
@@ -95,7 +96,8 @@ func TestGrantEndsWithDefinitionPolicyAndTime(t *testing.T) {
 
 		g = newApprovalRig(t, 0)
 		g.grant(scope, by("exec_1", "i1", "ann"))
-		g.stack = toolcall.New(toolcall.Config{Catalog: g.cat, Upstream: g.server, Policy: func() *policy.Policy { return ruling(t, policy.Block) }})
+		g.stack = toolcall.New(toolcall.Config{Catalog: g.cat, Upstream: g.server,
+			Policy: func() *policy.Policy { return ruling(t, policy.Block) }})
 		if g.allowed(by("exec_1", "i1", "bob")) {
 			t.Errorf("%s: a blocked call is allowed", scope)
 		}
@@ -152,11 +154,12 @@ func TestGrantApprovesWaitingCalls(t *testing.T) {
 	results := make(chan error, 3)
 	for _, to := range []string{"ann", "bob", "cid"} {
 		go func() {
-			_, err := g.caller().Call(t.Context(), withApprover(by("exec_1", "", to), func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
-				waiting.Done()
-				<-ctx.Done()
-				return tool.Reply{}, context.Cause(ctx)
-			}))
+			_, err := g.caller().Call(t.Context(), withApprover(by("exec_1", "", to),
+				func(ctx context.Context, _ tool.Approval) (tool.Reply, error) {
+					waiting.Done()
+					<-ctx.Done()
+					return tool.Reply{}, context.Cause(ctx)
+				}))
 			results <- err
 		}()
 	}
@@ -169,7 +172,8 @@ func TestGrantApprovesWaitingCalls(t *testing.T) {
 	if err != nil || len(open) != 4 {
 		t.Fatal(open, err)
 	}
-	if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: approval.CommandLine, Scope: grant.Execution}); err != nil {
+	if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID,
+		approval.Answer{Approve: true, By: approval.CommandLine, Scope: grant.Execution}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -191,15 +195,17 @@ func TestHookAsksDespiteGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines []audit.Line
-	g.stack = toolcall.New(toolcall.Config{Catalog: g.cat, Upstream: g.server, Policy: func() *policy.Policy { return ruling(t, policy.Ask) },
-		Guard: func() *guardrail.Guard { return guard }, Audit: func(l audit.Line) { lines = append(lines, l) }})
+	g.stack = toolcall.New(toolcall.Config{Catalog: g.cat, Upstream: g.server,
+		Policy: func() *policy.Policy { return ruling(t, policy.Ask) },
+		Guard:  func() *guardrail.Guard { return guard }, Audit: func(l audit.Line) { lines = append(lines, l) }})
 	g.grant("execution", by("exec_1", "", "ann"))
 	if !g.allowed(by("exec_1", "", "bob")) {
 		t.Error("not allowed")
 	}
 	given := g.grants()
 	if !slices.ContainsFunc(lines, func(l audit.Line) bool {
-		return l.Decision == "granted" && l.Approval == given[0].ID && l.By == approval.Client && l.Execution == "exec_1" && l.Tool == "send"
+		return l.Decision == "granted" && l.Approval == given[0].ID && l.By == approval.Client && l.Execution == "exec_1" &&
+			l.Tool == "send"
 	}) {
 		t.Errorf("the audit log has %+v", lines)
 	}
@@ -212,7 +218,8 @@ func TestHookAsksDespiteGrant(t *testing.T) {
 		t.Fatalf("%+v %v", open, err)
 	}
 	for _, scope := range []grant.Scope{grant.Execution, grant.Session, grant.Tool} {
-		if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, Scope: scope}); fault.KindOf(err) != fault.Invalid {
+		if _, err := g.home.Approvals.Answer(t.Context(), open[0].ID,
+			approval.Answer{Approve: true, Scope: scope}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", scope, err)
 		}
 	}
@@ -245,7 +252,8 @@ func TestFormOffersScopes(t *testing.T) {
 		return schema
 	}
 	all := form(by("exec_1", "i1", "ann"))
-	for _, want := range []string{`"enum":["once","execution","session","tool"]`, `"default":"once"`, "ANY arguments", `This adds the rule {tool: \"crm.send\", decision: allow}`} {
+	for _, want := range []string{`"enum":["once","execution","session","tool"]`, `"default":"once"`, "ANY arguments",
+		`This adds the rule {tool: \"crm.send\", decision: allow}`} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %s in %s", want, all)
 		}

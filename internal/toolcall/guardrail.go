@@ -116,7 +116,8 @@ func (s screener) handle(ctx context.Context, c call) (answer, error) {
 	}
 	if j := g.RunHooks(context.WithoutCancel(ctx), e); j.Decision.Action == guardrail.Block {
 		s.stack.auditGuard(s.owner.Home, c.Call, string(guardrail.Block), j.Hook)
-		return answer{outcome: a.outcome, duration: a.duration}, blockedError(errAnswerBlocked, j, "%s was called, but its answer was blocked", c.Ref).WithHint("the call took effect: do not repeat it to get its answer")
+		return answer{outcome: a.outcome, duration: a.duration}, blockedError(errAnswerBlocked, j,
+			"%s was called, but its answer was blocked", c.Ref).WithHint("the call took effect: do not repeat it to get its answer")
 	}
 	if own {
 		return a, failed
@@ -126,7 +127,8 @@ func (s screener) handle(ctx context.Context, c call) (answer, error) {
 
 // texts returns all texts of an answer.
 func texts(r tool.Result, failed *tool.Failure) []string {
-	all := []string{unsafe.String(unsafe.SliceData(r.Structured), len(r.Structured))} // a copy of a megabyte takes as long as much of the search
+	// a copy of a megabyte takes as long as much of the search
+	all := []string{unsafe.String(unsafe.SliceData(r.Structured), len(r.Structured))}
 	if failed != nil {
 		all = append(all, failed.Message, string(failed.Data))
 	}

@@ -39,7 +39,8 @@ func (r *rig) addGuard(t *testing.T, cfg guardrail.Config, p *policy.Policy) (ma
 	if marked = new([]string); p == nil {
 		p = policy.Default()
 	}
-	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: func() *guardrail.Guard { return g }, Policy: func() *policy.Policy { return p }, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
+	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: func() *guardrail.Guard { return g },
+		Policy: func() *policy.Policy { return p }, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
 	r.Caller = stack.For(toolcall.Owner{Home: r.home, Gate: open(t), OnInjection: func(of tool.Ref, kinds []string) {
 		*marked = append(*marked, of.String()+" "+strings.Join(kinds, " "))
 	}})
@@ -60,7 +61,8 @@ func TestBlockedArgumentsAreNotSent(t *testing.T) {
 	r := newRig(t)
 	r.addGuard(t, guardrail.Config{Paths: []string{"/etc"}}, nil)
 	_, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to":"/etc/passwd"}`))
-	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), `crm.send was not called: blocked_paths: argument "to": names the blocked path "/etc"`) || len(r.calls) > 0 {
+	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err),
+		`crm.send was not called: blocked_paths: argument "to": names the blocked path "/etc"`) || len(r.calls) > 0 {
 		t.Errorf("%v, %d calls", err, len(r.calls))
 	}
 	if d := cmp.Diff([]string{"guardrail:blocked_paths refuse"}, r.decisions()); d != "" {
@@ -92,7 +94,8 @@ func TestHookDecidesBeforeCall(t *testing.T) {
 		}
 		r.addGuard(t, guardrail.Config{Hooks: []guardrail.HookConfig{{On: guardrail.BeforeCall, Hook: h}}}, p)
 		_, err = r.Caller.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
-		if (err == nil) != c.called || (len(r.calls) == 1) != c.called || (len(h.asked) == 1) != c.asked || err != nil && !strings.Contains(fault.Message(err), c.want) {
+		if (err == nil) != c.called || (len(r.calls) == 1) != c.called || (len(h.asked) == 1) != c.asked ||
+			err != nil && !strings.Contains(fault.Message(err), c.want) {
 			t.Errorf("%s: %v, %d calls, asked %d times", name, err, len(r.calls), len(h.asked))
 		}
 		if f, ok := errors.AsType[*tool.Failure](err); err != nil && (!ok || f.Outcome() != tool.NotMade) {
@@ -120,13 +123,16 @@ func TestHookBlocksAnswerOfRecordedCall(t *testing.T) {
 			r.answer = func(c tool.Call) (tool.Result, error) { return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: "no"} }
 		}
 		res, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
-		if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "crm.send was called, but its answer was blocked: not yours") || !strings.Contains(fault.Hint(err), "took effect") || res.Text() != "" {
+		if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err),
+			"crm.send was called, but its answer was blocked: not yours") || !strings.Contains(fault.Hint(err), "took effect") ||
+			res.Text() != "" {
 			t.Errorf("%s: %q, %v", name, res.Text(), err)
 		}
 		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Outcome() != tool.Made || f.Retryable {
 			t.Errorf("%s: %#v", name, err)
 		}
-		if entries, err := r.home.Journal.List(t.Context(), 10); err != nil || len(entries) != 1 || !fails && entries[0].Outcome != "answered" {
+		if entries, err := r.home.Journal.List(t.Context(), 10); err != nil || len(entries) != 1 ||
+			!fails && entries[0].Outcome != "answered" {
 			t.Errorf("%s: %+v, %v", name, entries, err)
 		}
 		if e := h.asked[0]; !fails && string(e.Result) != `{"parts":[{"kind":"text","text":"{\"id\": 5}"}]}` || fails && e.Error != "no" {

@@ -24,7 +24,8 @@ func unanswered(c call, err error) error {
 	f := failure(c.Ref, err)
 	if _, made := errors.AsType[*tool.NotKept](err); made && !c.tool.TrustedHints.Repeatable() {
 		f.Withheld = true
-		f.Message = c.Ref.String() + " was called, but its answer could not be kept: " + strings.TrimSuffix(f.Message, ".") + ". The call took effect: do not repeat it to get its answer"
+		f.Message = c.Ref.String() + " was called, but its answer could not be kept: " + strings.TrimSuffix(f.Message,
+			".") + ". The call took effect: do not repeat it to get its answer"
 		return &f
 	}
 	f.Unknown = true
@@ -35,7 +36,8 @@ func unanswered(c call, err error) error {
 	case f.Unknown && c.tool.TrustedHints.Repeatable():
 		f.Unknown, f.Retryable = false, true
 	case f.Unknown:
-		f.Message = strings.TrimSuffix(f.Message, ".") + ". It is unknown whether " + c.Ref.String() + " took effect: check that before you call it again"
+		f.Message = strings.TrimSuffix(f.Message, ".") + ". It is unknown whether " + c.Ref.String() +
+			" took effect: check that before you call it again"
 	}
 	return &f
 }

@@ -44,10 +44,12 @@ func (d decider) approved(ctx context.Context, c call, decision policy.Decision)
 	sum := sha256.Sum256(c.ComparableArgs())
 	b := approval.Binding{Kind: approval.Call, Execution: c.Execution, Occurrence: 1, Ref: c.Ref,
 		Schema: catalog.Hash(tool.Definition{Ref: c.Ref}), Arguments: hex.EncodeToString(sum[:])}
-	r, err := d.owner.Home.Approvals.Create(ctx, approval.Question{Binding: b, Session: c.Session, Rule: decision.Rule, Reason: decision.Reason, Shown: c.Args,
+	r, err := d.owner.Home.Approvals.Create(ctx, approval.Question{Binding: b, Session: c.Session, Rule: decision.Rule,
+		Reason: decision.Reason, Shown: c.Args,
 		Origin: approval.Origin{Origin: c.Origin}})
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err)).
+			WithHint("%s", fault.Hint(err))
 	}
 	if r, err = d.awaitAnswer(ctx, c, r); err != nil {
 		return err

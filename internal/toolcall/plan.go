@@ -79,7 +79,8 @@ func (p *Plan) checkOpen(c tool.Call) error {
 	}
 	for _, r := range c.References {
 		if r.Call < 1 || r.Call > len(p.calls) {
-			return fault.New(fault.Invalid, "%s was not planned: it refers to the result of call %d, and there are %d", c.Ref, r.Call, len(p.calls))
+			return fault.New(fault.Invalid, "%s was not planned: it refers to the result of call %d, and there are %d", c.Ref, r.Call,
+				len(p.calls))
 		}
 	}
 	return nil
@@ -110,7 +111,8 @@ type planner struct {
 }
 
 func errPlanFull(c call) error {
-	return fault.New(fault.Exhausted, "%s was not planned: a plan has at most %d calls with %d MiB of arguments", c.Ref, maxPlanned, maxPlannedBytes>>20).
+	return fault.New(fault.Exhausted, "%s was not planned: a plan has at most %d calls with %d MiB of arguments", c.Ref, maxPlanned,
+		maxPlannedBytes>>20).
 		WithHint("do less in one execution")
 }
 

@@ -63,7 +63,8 @@ func TestDryRunPlansReadsThatNeedApproval(t *testing.T) {
 	for v, made := range map[policy.Verdict]int{policy.Allow: 1, policy.Ask: 0, policy.Block: 0} {
 		r, plan, _ := dryRunRig(t, v)
 		res, err := r.Caller.Call(t.Context(), call("crm", "read", `{}`))
-		if planned := len(plan.Calls()); len(r.calls) != made || res.Planned != planned || (planned == 1) != (v == policy.Ask) || (err != nil) != (v == policy.Block) {
+		if planned := len(plan.Calls()); len(r.calls) != made || res.Planned != planned || (planned == 1) != (v == policy.Ask) ||
+			(err != nil) != (v == policy.Block) {
 			t.Errorf("%s: %+v %v, %d calls, %d planned", v, res, err, len(r.calls), planned)
 		}
 	}
@@ -75,16 +76,23 @@ func TestDryRunRejectsInvalidCalls(t *testing.T) {
 		call tool.Call
 		want string
 	}{
-		"wrong arguments":                         {call("crm", "send", `{"to": 5}`), "expected a string"},
-		"a null without a reference":              {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`)}, "expected a string, got None"},
-		"an invalid argument next to a reference": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null, "n": "x"}`), References: to(1, "to")}, "argument n"},
-		"a reference to no call":                  {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(2, "to")}, "call 2, and there are 1"},
-		"a reference to call 0":                   {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(0, "to")}, "call 0"},
-		"a reference over a value":                {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "to")}, "have no placeholder at"},
-		"a reference to no argument":              {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "n")}, "have no placeholder at"},
-		"a reference in place of all":             {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: []tool.Reference{{Call: 1}}}, "have no placeholder at"},
-		"an unknown tool":                         {call("crm", "sned", `{}`), "did you mean"},
-		"more than is taken of one plan":          {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "` + strings.Repeat("x", 1<<20) + `"}`)}, "at most 200 calls"},
+		"wrong arguments": {call("crm", "send", `{"to": 5}`), "expected a string"},
+		"a null without a reference": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`)},
+			"expected a string, got None"},
+		"an invalid argument next to a reference": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null, "n": "x"}`),
+			References: to(1, "to")}, "argument n"},
+		"a reference to no call": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(2, "to")},
+			"call 2, and there are 1"},
+		"a reference to call 0": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(0, "to")}, "call 0"},
+		"a reference over a value": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "to")},
+			"have no placeholder at"},
+		"a reference to no argument": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`), References: to(1, "n")},
+			"have no placeholder at"},
+		"a reference in place of all": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "x"}`),
+			References: []tool.Reference{{Call: 1}}}, "have no placeholder at"},
+		"an unknown tool": {call("crm", "sned", `{}`), "did you mean"},
+		"more than is taken of one plan": {tool.Call{Ref: send, Args: json.RawMessage(`{"to": "` + strings.Repeat("x", 1<<20) + `"}`)},
+			"at most 200 calls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, plan, _ := dryRunRig(t, policy.Allow)
@@ -98,11 +106,13 @@ func TestDryRunRejectsInvalidCalls(t *testing.T) {
 		})
 	}
 	r, plan, _ := dryRunRig(t, policy.Block)
-	if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to": "ann"}`)); fault.KindOf(err) != fault.Denied || len(plan.Calls()) > 0 {
+	if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to": "ann"}`)); fault.KindOf(err) != fault.Denied ||
+		len(plan.Calls()) > 0 {
 		t.Errorf("blocked: %v, planned %d", err, len(plan.Calls()))
 	}
 	plain := newRig(t)
-	if _, err := plain.Caller.Call(t.Context(), tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`), References: to(1, "to")}); fault.KindOf(err) != fault.Invalid || len(plain.calls) > 0 {
+	if _, err := plain.Caller.Call(t.Context(), tool.Call{Ref: send, Args: json.RawMessage(`{"to": null}`),
+		References: to(1, "to")}); fault.KindOf(err) != fault.Invalid || len(plain.calls) > 0 {
 		t.Errorf("a reference outside a dry run: %v", err)
 	}
 }
@@ -141,7 +151,8 @@ func TestResolveReplacesReferencesByResults(t *testing.T) {
 		if err := json.Unmarshal([]byte(row.result), &path); err != nil {
 			t.Fatal(err)
 		}
-		p := toolcall.Planned{Args: json.RawMessage(`{"z":1,"x":[{"y":null}]}`), References: []tool.Reference{{Argument: tool.Path{"x", 0, "y"}, Call: 1, Result: path}}}
+		p := toolcall.Planned{Args: json.RawMessage(`{"z":1,"x":[{"y":null}]}`),
+			References: []tool.Reference{{Argument: tool.Path{"x", 0, "y"}, Call: 1, Result: path}}}
 		got, err := p.Resolve(results)
 		if string(got) != row.want || (err == nil) != (row.want != "") {
 			t.Errorf("%s: %s %v", row.result, got, err)

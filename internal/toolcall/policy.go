@@ -21,7 +21,8 @@ type decider struct {
 func (d decider) handle(ctx context.Context, c call) (answer, error) {
 	decision, err := d.stack.decide(ctx, policyCall(c, d.owner.Home))
 	if err != nil {
-		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: policy could not be evaluated: %s", c.Ref, fault.Message(err))
+		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: policy could not be evaluated: %s", c.Ref,
+			fault.Message(err))
 	}
 	decision, lasting, err := applyGrants(ctx, d.stack, d.owner, c, decision)
 	if err != nil {
@@ -58,7 +59,8 @@ func (s *Stack) deny(c tool.Call, home *home.Home, d policy.Decision) error {
 		by += ": " + d.Reason
 	}
 	return fault.New(fault.Denied, "%s was not called: policy says %s (%s)", c.Ref, d.Verdict, by).
-		WithHint("continue without it, or explain to the user why it is needed; the operator can inspect the decision with `sandpiper policy check %s`", c.Ref)
+		WithHint("continue without it, or explain to the user why it is needed; the operator can inspect the decision with `sandpiper "+
+			"policy check %s`", c.Ref)
 }
 
 // budgetCounter counts the call against the budgets of the policy.

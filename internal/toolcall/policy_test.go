@@ -25,27 +25,31 @@ func policyRig(t *testing.T, cfg policy.Config) *rig {
 		t.Fatal(err)
 	}
 	r := newRig(t)
-	r.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "shady"}}})
+	r.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"),
+		Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "shady"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	yes := true
 	for _, server := range []string{"crm", "shady"} {
 		_, err := r.cat.Put(t.Context(), server, catalog.Listing{Tools: []tool.Definition{
-			{Ref: tool.Ref{Server: server, Tool: "look"}, Input: json.RawMessage(`true`), Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes}},
+			{Ref: tool.Ref{Server: server, Tool: "look"}, Input: json.RawMessage(`true`),
+				Hints: tool.Hints{ReadOnly: &yes, Idempotent: &yes}},
 			{Ref: tool.Ref{Server: server, Tool: "drop"}, Input: json.RawMessage(`true`), Hints: tool.Hints{Destructive: &yes}},
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.stack = toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: func() *policy.Policy { return rules }, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
+	r.stack = toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: func() *policy.Policy { return rules },
+		Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
 	r.Caller = r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t)})
 	return r
 }
 
 func TestReadOnlyHintOfUntrustedServerIsIgnored(t *testing.T) {
-	r := policyRig(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{{When: "tool.read_only || tool.idempotent", Decision: policy.Allow}}})
+	r := policyRig(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{{When: "tool.read_only || tool.idempotent",
+		Decision: policy.Allow}}})
 	if _, err := r.Caller.Call(t.Context(), call("crm", "look", `{}`)); err != nil {
 		t.Error(err)
 	}
@@ -69,7 +73,8 @@ func TestReadOnlyHintOfUntrustedServerIsIgnored(t *testing.T) {
 
 func TestBlockedCallReportsRule(t *testing.T) {
 	r := policyRig(t, policy.Config{
-		Rules:   []policy.Rule{{Name: "large", Scope: policy.Scope{Tools: []string{"crm.*"}}, When: "args.n > 3", Decision: policy.Block, Reason: "at most three"}},
+		Rules: []policy.Rule{{Name: "large", Scope: policy.Scope{Tools: []string{"crm.*"}}, When: "args.n > 3", Decision: policy.Block,
+			Reason: "at most three"}},
 		Budgets: []policy.Budget{{Calls: 2, Per: policy.Execution}},
 	})
 	for range 5 {
@@ -91,7 +96,8 @@ func TestBlockedCallReportsRule(t *testing.T) {
 	if d := cmp.Diff(want, r.lines[0], cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
-	for _, want := range []string{"", "", "crm.look was not called: policy says block (budget 1: its 2 calls in this execution are used up)"} {
+	for _, want := range []string{"", "", "crm.look was not called: policy says block (budget 1: its 2 calls in this execution are " +
+		"used up)"} {
 		_, err := r.Caller.Call(t.Context(), call("crm", "look", `{"n": 3}`))
 		if got := fault.Message(err); err != nil && got != want || err == nil && want != "" {
 			t.Errorf("%v, want %q", err, want)

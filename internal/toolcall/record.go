@@ -64,7 +64,8 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 }
 
 // numberQuestions returns ask, with the position of each question in the call.
-func numberQuestions(ask func(context.Context, tool.Question) (tool.Reply, error), call int) func(context.Context, tool.Question) (tool.Reply, error) {
+func numberQuestions(ask func(context.Context, tool.Question) (tool.Reply, error), call int) func(context.Context,
+	tool.Question) (tool.Reply, error) {
 	if ask == nil {
 		return nil
 	}
@@ -88,7 +89,8 @@ func (r replayer) decide(ctx context.Context, c tool.Call) (*journal.Answer, err
 // unknown returns the failure of a call that may have been made in an earlier run, about which no person
 // can be asked.
 func (r replayer) unknown(c tool.Call) error {
-	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: the execution ended during the call, before its answer. " +
+	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() +
+		" took effect: the execution ended during the call, before its answer. " +
 		"It was not repeated; check whether it took effect before you call it again"}
 	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
 	return err
@@ -152,7 +154,8 @@ func (r recorder) handle(ctx context.Context, c call) (answer, error) {
 	}
 	done, err := r.begin(ctx, c)
 	if err != nil {
-		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref, fault.Message(err))
+		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref,
+			fault.Message(err))
 	}
 	a, err := r.next.handle(ctx, c)
 	end := func() {
@@ -179,7 +182,8 @@ func (r recorder) begin(ctx context.Context, c call) (func(context.Context, jour
 	}
 	waited := ctx
 	return func(ctx context.Context, o journal.Outcome, res tool.Result, err error) error {
-		if f, ok := errors.AsType[*tool.Failure](err); waited.Err() != nil && ok && f.Local && !f.Withheld && !f.Cancelled { // interrupted; the code does not see the answer
+		// interrupted; the code does not see the answer
+		if f, ok := errors.AsType[*tool.Failure](err); waited.Err() != nil && ok && f.Local && !f.Withheld && !f.Cancelled {
 			return r.run.Done(ctx, c.Number, o, nil)
 		}
 		a := journalAnswer(c, res, err)

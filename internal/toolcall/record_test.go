@@ -38,7 +38,8 @@ type restarts struct {
 func newRestarts(t testing.TB) *restarts {
 	c := &restarts{dir: t.TempDir(), server: &server{}}
 	var err error
-	c.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(c.dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
+	c.cat, err = catalog.Open(catalog.Config{Dir: filepath.Join(c.dir, "catalog"),
+		Servers: []catalog.Configured{{Name: "crm", Trusted: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,8 @@ func TestReplayDoesNotRepeatAnsweredCalls(t *testing.T) {
 		res.Structured = []byte(answers[len(c.calls)-1])
 		return res, nil
 	}
-	for _, call := range []tool.Call{call("crm", "read", `{}`), call("crm", "send", `{"to":"ann"}`), call("crm", "send", `{ "to" : "ann" }`)} {
+	for _, call := range []tool.Call{call("crm", "read", `{}`), call("crm", "send", `{"to":"ann"}`),
+		call("crm", "send", `{ "to" : "ann" }`)} {
 		if _, err := first.Call(t.Context(), call); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +142,8 @@ func TestReplayDoesNotRepeatAnsweredCalls(t *testing.T) {
 		t.Errorf("the server was called again: %+v", c.calls)
 	}
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`4`), nil }
-	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || res.Text() != "4" || len(c.calls) != 1 || c.calls[0].Number != 4 {
+	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || res.Text() != "4" || len(c.calls) != 1 ||
+		c.calls[0].Number != 4 {
 		t.Errorf("a third of the same gave %+v, %v, %+v", res, err, c.calls)
 	}
 }
@@ -152,7 +155,8 @@ func TestReplayReturnsRecordedFailure(t *testing.T) {
 		if string(called.Args) == `{"to":"broken"}` {
 			return tool.Result{}, fault.New(fault.Unavailable, "the connection broke")
 		}
-		return tool.Result{}, &tool.Failure{Ref: called.Ref, Message: "no such person", Data: []byte(`{"code":4}`), Answer: text("no such person")}
+		return tool.Result{}, &tool.Failure{Ref: called.Ref, Message: "no such person", Data: []byte(`{"code":4}`),
+			Answer: text("no such person")}
 	}
 	asks := []tool.Call{call("crm", "send", `{"to":"ann"}`), call("crm", "send", `{"to":"broken"}`), call("crm", "send", `{"to":"bob"}`)}
 	var want []string
@@ -222,7 +226,8 @@ func TestOutcomesOfCallsWithoutAnAnswer(t *testing.T) {
 			got = append(got, l.Outcome)
 		}
 		entries, err := c.home.Journal.List(t.Context(), 10)
-		if d := cmp.Diff([]string{test.look, test.set, test.pay}, got); d != "" || err != nil || len(entries) != 2 || string(entries[0].Outcome) != test.pay || string(entries[1].Outcome) != test.set {
+		if d := cmp.Diff([]string{test.look, test.set, test.pay}, got); d != "" || err != nil || len(entries) != 2 ||
+			string(entries[0].Outcome) != test.pay || string(entries[1].Outcome) != test.set {
 			t.Errorf("%v: %s\n%+v, %v", test.err, d, entries, err)
 		}
 		again := c.resume(t)
@@ -377,7 +382,8 @@ func TestReplayReportsDivergence(t *testing.T) {
 	}
 	again := c.resume(t)
 	_, err := again.Call(t.Context(), call("crm", "send", `{"to":"eve"}`))
-	if _, ok := errors.AsType[*journal.Divergence](err); !ok || len(c.calls) != 0 || !strings.Contains(fault.Message(err), `another value of "to"`) {
+	if _, ok := errors.AsType[*journal.Divergence](err); !ok || len(c.calls) != 0 || !strings.Contains(fault.Message(err),
+		`another value of "to"`) {
 		t.Errorf("%v, %+v", err, c.calls)
 	}
 }
@@ -407,7 +413,8 @@ func TestRecordedAnswerIsRedactedInReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := c.stack.For(toolcall.Owner{Home: c.home, Gate: gate(), Run: r})
-	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") || len(c.calls) != 0 {
+	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") ||
+		len(c.calls) != 0 {
 		t.Errorf("the second was given %v, %v", res, err)
 	}
 }
@@ -471,7 +478,8 @@ func TestCallWhoseAnswerCannotBeKeptIsNotRepeated(t *testing.T) {
 			t.Helper()
 			_, err := caller.Call(ctx, pay)
 			f, ok := errors.AsType[*tool.Failure](err)
-			if want := "crm.pay was called, but its answer could not be kept: the memory is used up. The call took effect"; !ok || f.Outcome() != tool.Made || f.Retryable || !strings.Contains(f.Message, want) {
+			if want := "crm.pay was called, but its answer could not be kept: the memory is used up. The call took effect"; !ok ||
+				f.Outcome() != tool.Made || f.Retryable || !strings.Contains(f.Message, want) {
 				t.Errorf("%s: %#v", at, err)
 			}
 		}

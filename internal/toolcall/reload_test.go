@@ -41,10 +41,11 @@ func TestLaterPolicyBlocksApprovedCall(t *testing.T) {
 	var now atomic.Pointer[policy.Policy]
 	now.Store(ruling(t, policy.Ask))
 	g.stack = toolcall.New(toolcall.Config{Catalog: g.cat, Upstream: g.server, Policy: now.Load})
-	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`), func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		now.Store(ruling(t, policy.Block))
-		return yes(ctx, a)
-	}))
+	_, err := g.caller().Call(t.Context(), withApprover(call("crm", "send", `{"to":"ann"}`),
+		func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+			now.Store(ruling(t, policy.Block))
+			return yes(ctx, a)
+		}))
 	g.wantRefused(err, "policy says block")
 }
 

@@ -101,7 +101,8 @@ func (a *Requester) Prompt(ctx context.Context, server, name string, args map[st
 
 // Complete calls get with the values that the server receives, if privacy flows allow it. at
 // names the prompt or the resource template.
-func (a *Requester) Complete(ctx context.Context, server, at string, values map[string]string, get func(values map[string]string) error) error {
+func (a *Requester) Complete(ctx context.Context, server, at string, values map[string]string,
+	get func(values map[string]string) error) error {
 	values, err := a.texts(ctx, tool.Ref{Server: server, Tool: complete}, map[string]string{"ref": at}, values)
 	if err != nil {
 		return err
@@ -132,7 +133,8 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, open func() (map[stri
 	}
 	var err error
 	if a.Dry && !v.Trusted {
-		err = fault.New(fault.Denied, "%s was not requested: a dry run contacts only trusted servers, and %q is not trusted", ref, ref.Server).
+		err = fault.New(fault.Denied, "%s was not requested: a dry run contacts only trusted servers, and %q is not trusted", ref,
+			ref.Server).
 			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
 	} else if c.Args, err = opened(open); err == nil {
 		err = a.checkAllowed(ctx, call{Call: c, tool: requestAsTool(v, ref)})
@@ -180,7 +182,8 @@ func (a *Requester) checkAllowed(ctx context.Context, c call) error {
 	case policy.Allow:
 		return nil
 	case policy.Ask:
-		return fault.Wrap(fault.Denied, s.deny(c.Call, a.home, d), "%s was not requested: policy requires approval (%s), which only tool calls can request", c.Ref, d.Rule).
+		return fault.Wrap(fault.Denied, s.deny(c.Call, a.home, d),
+			"%s was not requested: policy requires approval (%s), which only tool calls can request", c.Ref, d.Rule).
 			WithHint("continue without it; the operator can allow it with a rule for the tool %q", c.Ref)
 	}
 	return s.deny(c.Call, a.home, d)

@@ -34,7 +34,8 @@ func read(t *testing.T, a *toolcall.Requester, server, uri string) (asked bool, 
 func TestPolicyAppliesToResourcesAndPrompts(t *testing.T) {
 	r, a := requesterRig(t, policy.Config{Default: policy.Block, Rules: []policy.Rule{
 		{Scope: policy.Scope{Tools: []string{"crm.resources/read"}}, When: "args.uri.startsWith('notes://')", Decision: policy.Allow},
-		{Scope: policy.Scope{Tools: []string{"*.prompts/get"}}, When: "args.name == 'greet' && args.arguments.to == 'all'", Decision: policy.Ask},
+		{Scope: policy.Scope{Tools: []string{"*.prompts/get"}}, When: "args.name == 'greet' && args.arguments.to == 'all'",
+			Decision: policy.Ask},
 		{When: "tool.read_only", Decision: policy.Allow},
 	}})
 	if asked, err := read(t, a, "crm", "notes://1"); !asked || err != nil {
@@ -44,7 +45,8 @@ func TestPolicyAppliesToResourcesAndPrompts(t *testing.T) {
 		t.Error("it is read-only, and its server trusted:", asked, err)
 	}
 	for server, kind := range map[string]fault.Kind{"shady": fault.Denied, "nobody": fault.NotFound} {
-		if asked, err := read(t, a, server, "notes://canary"); asked || fault.KindOf(err) != kind || strings.Contains(err.Error(), "canary") {
+		if asked, err := read(t, a, server, "notes://canary"); asked || fault.KindOf(err) != kind || strings.Contains(err.Error(),
+			"canary") {
 			t.Errorf("%s: %t %v", server, asked, err)
 		}
 	}
@@ -73,7 +75,8 @@ func TestPolicyAppliesToResourcesAndPrompts(t *testing.T) {
 }
 
 func TestBudgetsCountResourcesAsCalls(t *testing.T) {
-	_, a := requesterRig(t, policy.Config{Budgets: []policy.Budget{{Scope: policy.Scope{Tools: []string{"crm.*"}}, Calls: 2, Per: policy.Execution}}})
+	_, a := requesterRig(t, policy.Config{Budgets: []policy.Budget{{Scope: policy.Scope{Tools: []string{"crm.*"}}, Calls: 2,
+		Per: policy.Execution}}})
 	for i := range 4 {
 		if asked, err := read(t, a, "crm", "notes://1"); asked != (i < 2) || (err == nil) != asked {
 			t.Errorf("read %d: %t %v", i, asked, err)
@@ -128,7 +131,8 @@ func TestFailedReadReturnsServerError(t *testing.T) {
 
 func TestFindReturnsResourcesAndPrompts(t *testing.T) {
 	r, _ := requesterRig(t, policy.Config{})
-	if _, err := r.cat.Put(t.Context(), "crm", catalog.Listing{Resources: true, Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "look"}, Input: json.RawMessage(`true`)}}}); err != nil {
+	if _, err := r.cat.Put(t.Context(), "crm", catalog.Listing{Resources: true,
+		Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "look"}, Input: json.RawMessage(`true`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"look": true, "resources/read": true, "prompts/get": false, "resources/list": false} {

@@ -55,7 +55,8 @@ func TestDeclaredOutputSchemaDecides(t *testing.T) {
 	declare := func(output string) {
 		t.Helper()
 		yes := true
-		listing := catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "read"}, Input: json.RawMessage(`{}`), Output: json.RawMessage(output), Hints: tool.Hints{ReadOnly: &yes}}}}
+		listing := catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "read"}, Input: json.RawMessage(`{}`),
+			Output: json.RawMessage(output), Hints: tool.Hints{ReadOnly: &yes}}}}
 		if _, err := r.cat.Put(t.Context(), "crm", listing); err != nil {
 			t.Fatal(err)
 		}

@@ -73,13 +73,15 @@ func (s rules) checkSandbox(ctx context.Context, o Owner, c policy.Call) error {
 		Server: c.Server, Tool: c.Tool, Decision: string(policy.Block), Rule: required.Rule,
 	})
 	module, _ := s.cfg.Catalog.For(o.viewer()).Python(c.Ref)
-	return fault.New(fault.Denied, "%s was not called: policy requires the sandbox %s for code that calls it (%s), and this code runs in %s",
+	return fault.New(fault.Denied, "%s was not called: policy requires the sandbox %s for code that calls it (%s), and this code "+
+		"runs in %s",
 		c.Ref, required.Sandbox, required.By(), o.Sandbox).WithHint("%s", sandboxHint(module, c.Session != ""))
 }
 
 // sandboxHint states how code gets the sandbox that is required for a server.
 func sandboxHint(module string, session bool) string {
-	first := fmt.Sprintf("write `from servers import %s` at the top of the code: Sandpiper selects the sandbox by the servers that the code names, before it runs", module)
+	first := fmt.Sprintf("write `from servers import %s` at the top of the code: Sandpiper selects the sandbox by the servers that the "+
+		"code names, before it runs", module)
 	if session {
 		return "a session keeps its sandbox: use another session_id, and " + first
 	}

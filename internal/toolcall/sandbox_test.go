@@ -46,7 +46,8 @@ func TestCallsNeedTheRequiredSandbox(t *testing.T) {
 	}
 	r.lines = nil
 	_, err := r.in(t, policy.Process).Call(t.Context(), call("shady", "look", `{}`))
-	if got, want := fault.Message(err), "shady.look was not called: policy requires the sandbox gvisor for code that calls it (rule 1: it is sensitive), and this code runs in process"; got != want {
+	if got, want := fault.Message(err), "shady.look was not called: policy requires the sandbox gvisor for code that calls it (rule 1: "+
+		"it is sensitive), and this code runs in process"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if hint := fault.Hint(err); !strings.HasPrefix(hint, "write `from servers import shady` at the top of the code") {
@@ -61,7 +62,8 @@ func TestCallsNeedTheRequiredSandbox(t *testing.T) {
 	}
 	c := call("shady", "look", `{}`)
 	c.Session = "s"
-	if _, err := r.in(t, policy.Process).Call(t.Context(), c); !strings.HasPrefix(fault.Hint(err), "a session keeps its sandbox: use another session_id, and write `from servers import shady`") {
+	if _, err := r.in(t, policy.Process).Call(t.Context(), c); !strings.HasPrefix(fault.Hint(err),
+		"a session keeps its sandbox: use another session_id, and write `from servers import shady`") {
 		t.Error(fault.Hint(err))
 	}
 }
@@ -70,7 +72,8 @@ func TestCallsNeedTheRequiredSandbox(t *testing.T) {
 func TestPlannedCallsNeedTheRequiredSandbox(t *testing.T) {
 	r, plan := policyRig(t, shadyInGVisor), &toolcall.Plan{}
 	for s, planned := range map[policy.Sandbox]int{policy.Process: 0, gvisor: 1} {
-		res, err := r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Plan: plan, Sandbox: s}).Call(t.Context(), call("shady", "drop", `{}`))
+		res, err := r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Plan: plan, Sandbox: s}).
+			Call(t.Context(), call("shady", "drop", `{}`))
 		if res.Planned != planned || (err == nil) != (planned == 1) {
 			t.Errorf("in %s: planned %d, %v", s, res.Planned, err)
 		}
@@ -79,7 +82,8 @@ func TestPlannedCallsNeedTheRequiredSandbox(t *testing.T) {
 
 func TestRequestsNeedTheRequiredSandbox(t *testing.T) {
 	r := policyRig(t, policy.Config{Sandboxes: []policy.Sandbox{gvisor}, Rules: []policy.Rule{
-		{Scope: policy.Scope{Tools: []string{"crm.resources/*"}}, When: "!has(args.uri) || args.uri.startsWith('secret:')", Sandbox: "gvisor"},
+		{Scope: policy.Scope{Tools: []string{"crm.resources/*"}}, When: "!has(args.uri) || args.uri.startsWith('secret:')",
+			Sandbox: "gvisor"},
 	}})
 	for s, weak := range map[policy.Sandbox]bool{policy.Process: true, microvm: false} {
 		a := r.stack.Requester(toolcall.Owner{Home: r.home, Sandbox: s}, "exec_1", "")
@@ -105,7 +109,8 @@ func TestRequestsNeedTheRequiredSandbox(t *testing.T) {
 // Code that is resumed in a weaker sandbox does not get the answers that it received in a stronger one.
 func TestRecordedAnswersNeedTheRequiredSandbox(t *testing.T) {
 	c := newRestarts(t)
-	rules, err := policy.New(policy.Config{Sandboxes: []policy.Sandbox{gvisor}, Rules: []policy.Rule{{Scope: policy.Scope{Server: "crm"}, Sandbox: "gvisor"}}})
+	rules, err := policy.New(policy.Config{Sandboxes: []policy.Sandbox{gvisor},
+		Rules: []policy.Rule{{Scope: policy.Scope{Server: "crm"}, Sandbox: "gvisor"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,8 @@ func (s *Stack) awaitListed(ctx context.Context, viewer catalog.Viewer, c tool.C
 		defer c.Starting()()
 	}
 	if err := s.AwaitTools(ctx, c.Server)[v.Name]; err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "server %s has not listed its tools: %s", v.Name, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, fault.Wrap(fault.Unavailable, err, "server %s has not listed its tools: %s", v.Name, fault.Message(err)).
+			WithHint("%s", fault.Hint(err))
 	}
 	return s.cfg.Catalog.For(viewer), nil
 }
@@ -288,7 +289,8 @@ func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 		return fault.New(fault.Unavailable, "server %s has not listed its tools yet", v.Name).
 			WithHint("Sandpiper requests the list by itself: try again in a moment")
 	}
-	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, didYouMean(now.NearestFunctions(v.Name, ref.Tool, 3)))
+	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool,
+		didYouMean(now.NearestFunctions(v.Name, ref.Tool, 3)))
 }
 
 // CheckServer returns an error if the viewer of a snapshot may not make a request to a server,

@@ -68,7 +68,8 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { home.Release(context.Background()); homes.Close() })
-	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}}, Disabled: []string{"erp", "crm"},
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"),
+		Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}}, Disabled: []string{"erp", "crm"},
 		Static: []catalog.Static{{Categories: map[string]catalog.StaticCategory{"x": {Tools: map[string]catalog.StaticTool{"post": {Server: "mail"}}}}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -76,12 +77,13 @@ func newRig(t *testing.T) *rig {
 	put(t, cat, "Sends.")
 	s := &server{home: home, answer: func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }}
 	r := &rig{server: s, cat: cat}
-	stack := toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }, AwaitTools: func(_ context.Context, names ...string) map[string]error {
-		if names[0] == "silent" {
-			return map[string]error{"silent": fault.New(fault.Unavailable, "it is not installed")}
-		}
-		return nil
-	}})
+	stack := toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Audit: func(l audit.Line) { r.lines = append(r.lines, l) },
+		AwaitTools: func(_ context.Context, names ...string) map[string]error {
+			if names[0] == "silent" {
+				return map[string]error{"silent": fault.New(fault.Unavailable, "it is not installed")}
+			}
+			return nil
+		}})
 	r.Caller = stack.For(toolcall.Owner{Home: home, Gate: open(t)})
 	return r
 }
@@ -90,7 +92,8 @@ func put(t testing.TB, cat *catalog.Catalog, about string) {
 	t.Helper()
 	yes := true
 	_, err := cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{
-		{Ref: tool.Ref{Server: "crm", Tool: "send"}, Description: about, Input: json.RawMessage(`{"type":"object","required":["to"],"properties":{"to":{"type":"string"},"n":{"type":"integer"}}}`)},
+		{Ref: tool.Ref{Server: "crm", Tool: "send"}, Description: about,
+			Input: json.RawMessage(`{"type":"object","required":["to"],"properties":{"to":{"type":"string"},"n":{"type":"integer"}}}`)},
 		{Ref: tool.Ref{Server: "crm", Tool: "read"}, Input: json.RawMessage(`{"type":"object"}`), Hints: tool.Hints{ReadOnly: &yes}},
 	}})
 	if err != nil {
@@ -150,14 +153,16 @@ func TestCallIsRecordedBeforeAndAfter(t *testing.T) {
 		Tool:      "read",
 		Outcome:   "not_made",
 	})
-	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"), cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"),
+		cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestCallAcceptsPythonNames(t *testing.T) {
 	r := newRig(t)
-	if _, err := r.cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "send-mail"}, Input: json.RawMessage(`true`)}}}); err != nil {
+	if _, err := r.cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "send-mail"},
+		Input: json.RawMessage(`true`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Caller.Call(t.Context(), call("crm", "send_mail", `{}`)); err != nil || r.calls[0].Tool != "send-mail" {
@@ -174,7 +179,8 @@ func TestInvalidCallIsNeitherSentNorRecorded(t *testing.T) {
 		`[]`:                     "expected an object, got a list",
 		`nonsense`:               "not valid JSON",
 	} {
-		if _, err := r.Caller.Call(t.Context(), call("crm", "send", args)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {
+		if _, err := r.Caller.Call(t.Context(), call("crm", "send", args)); fault.KindOf(err) != fault.Invalid ||
+			!strings.Contains(fault.Message(err), want) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
@@ -211,7 +217,8 @@ func TestResultShapeIsInferred(t *testing.T) {
 	r.answer = func(tool.Call) (tool.Result, error) { return tool.Result{}, errors.New("broken") }
 	r.Caller.Call(t.Context(), call("crm", "read", `{}`))
 	typ, ok, err := r.home.Shapes.Find(t.Context(), tool.Ref{Server: "crm", Tool: "read"})
-	if want := `{"properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id"],"type":"object"}`; err != nil || !ok || string(typ.Schema()) != want {
+	if want := `{"properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id"],"type":"object"}`; err != nil || !ok ||
+		string(typ.Schema()) != want {
 		t.Errorf("%s, %t, %v", typ.Schema(), ok, err)
 	}
 }

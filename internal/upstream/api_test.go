@@ -31,7 +31,8 @@ func newAPISet(t testing.TB, cfg upstream.Config, one upstream.Server, h http.Ha
 	t.Cleanup(s.Close)
 	path := filepath.Join(t.TempDir(), "api.yaml")
 	document := "openapi: 3.1.0\ninfo: {title: Pets, version: '2', description: Knows pets.}\nservers: [{url: '" + s.URL +
-		"'}]\npaths: {/x: {get: {operationId: get, parameters: [{name: x, in: query}]}, post: {operationId: post, requestBody: {content: {text/plain: {}}}}}}\n"
+		"'}]\npaths: {/x: {get: {operationId: get, parameters: [{name: x, in: query}]}, post: {operationId: post, requestBody: {content: " +
+		"{text/plain: {}}}}}}\n"
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +45,16 @@ func newAPISet(t testing.TB, cfg upstream.Config, one upstream.Server, h http.Ha
 }
 
 func TestAPIServer(t *testing.T) {
-	s := newAPISet(t, upstream.Config{}, upstream.Server{}, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("x")) })
+	s := newAPISet(t, upstream.Config{}, upstream.Server{}, func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, r.URL.Query().Get("x"))
+	})
 	if st := state(s, "pets"); st.State != upstream.Stopped {
 		t.Errorf("%+v", st)
 	}
 	l, err := s.List(t.Context(), "pets")
-	if err != nil || len(l.Tools) != 2 || l.Tools[0].Ref != (tool.Ref{Server: "pets", Tool: "get"}) || l.Info.Title != "Pets" || l.Info.Instructions != "Knows pets." {
+	if err != nil || len(l.Tools) != 2 || l.Tools[0].Ref != (tool.Ref{Server: "pets", Tool: "get"}) || l.Info.Title != "Pets" ||
+		l.Info.Instructions != "Knows pets." {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if r, err := call(t.Context(), s, "pets", "get", "hello"); err != nil || r.Text() != "hello" {
@@ -65,7 +70,8 @@ func TestAPIServer(t *testing.T) {
 
 func TestInvalidDocumentIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "api.yaml")
-	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path}}, brokenServer(t, "good")}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path}},
+		brokenServer(t, "good")}})
 	_, err := s.List(t.Context(), "pets")
 	wantError(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
 	_, err = call(t.Context(), s, "pets", "get", "")
@@ -85,15 +91,17 @@ func TestDocumentCannotHideErrorsOfOtherServers(t *testing.T) {
 		"long path": `"paths": {"/` + strings.Repeat("a", 1<<20) + `": {"get": {"operationId": "a", "parameters": 5}}}`,
 		"reference": `"paths": {"/a": {"get": {"operationId": "a", "parameters": [{"$ref": "#/x` + hostile + `"}]}}}`,
 		"file":      `"paths": {"/a": {"$ref": "./x` + hostile + `"}}`,
-		"type":      `"paths": {"/a": {"get": {"operationId": "a", "parameters": [{"in": "x` + hostile + `", "name": "` + hostile + `"}]}}}`,
-		"scheme":    `"paths": {"/a` + hostile + `": {"get": 1, "post": 2}}, "security": [{"a` + hostile + `": []}]`,
+		"type": `"paths": {"/a": {"get": {"operationId": "a", "parameters": [{"in": "x` + hostile + `", "name": "` + hostile +
+			`"}]}}}`,
+		"scheme": `"paths": {"/a` + hostile + `": {"get": 1, "post": 2}}, "security": [{"a` + hostile + `": []}]`,
 	} {
 		path := filepath.Join(t.TempDir(), "api.json")
 		text = `{"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "servers": [{"url": "https://api.example"}], ` + text + `}`
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path}}}})
+		s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets",
+			Kind: &openapi.Source{Document: path}}}})
 		_, err := s.List(t.Context(), "pets")
 		if err == nil {
 			t.Errorf("%s: the document is used", name)
@@ -153,7 +161,8 @@ func TestAPITimeoutAndSizeLimit(t *testing.T) {
 	hurried := newAPISet(t, upstream.Config{}, upstream.Server{Timeout: 100 * time.Millisecond}, answer)
 	s := newAPISet(t, upstream.Config{MaxResponse: 1000}, upstream.Server{}, answer)
 	defer close(release)
-	for x, want := range map[string]string{"slow": "did not respond within 100ms while calling get", "drips": "did not respond within 100ms"} {
+	for x, want := range map[string]string{"slow": "did not respond within 100ms while calling get",
+		"drips": "did not respond within 100ms"} {
 		_, err := call(t.Context(), hurried, "pets", "get", x)
 		wantError(t, err, fault.Exhausted, want)
 	}
@@ -172,15 +181,18 @@ func TestAPISecretIsRedacted(t *testing.T) {
 		return strings.ReplaceAll(v, "${TOKEN}", "sesame-open"), nil
 	}
 	auth := openapi.Auth{Bearer: "${TOKEN}"}
-	s := newAPISet(t, upstream.Config{Resolve: resolve, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
-		upstream.Server{Kind: &openapi.Source{Auth: auth, Headers: map[string]string{"X-Api-Key": "written-down"}}}, func(w http.ResponseWriter, r *http.Request) {
+	s := newAPISet(t, upstream.Config{Resolve: resolve, Log: slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{Level: slog.LevelDebug}))},
+		upstream.Server{Kind: &openapi.Source{Auth: auth, Headers: map[string]string{"X-Api-Key": "written-down"}}},
+		func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(403)
 			fmt.Fprintf(w, `{"message":"not with %s and %s"}`, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
 		})
 	_, err := call(t.Context(), s, "pets", "get", "")
 	f, ok := errors.AsType[*tool.Failure](err)
-	if !ok || !strings.Contains(f.Message, "not with Bearer [secret] and [secret]") || strings.Contains(string(f.Data)+log.String(), "sesame") {
+	if !ok || !strings.Contains(f.Message, "not with Bearer [secret] and [secret]") || strings.Contains(string(f.Data)+log.String(),
+		"sesame") {
 		t.Errorf("%v %s", err, log.String())
 	}
 	s = newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{Kind: &openapi.Source{Auth: openapi.Auth{Bearer: "${NONE}"}}}, nil)
@@ -213,7 +225,8 @@ func TestConcurrentAPICallsAreLimited(t *testing.T) {
 
 func TestFirstAPICallTriggersListing(t *testing.T) {
 	changed := make(chan string, 10)
-	s := newAPISet(t, upstream.Config{ToolsChanged: func(_ context.Context, name string) { changed <- name }}, upstream.Server{}, func(http.ResponseWriter, *http.Request) {})
+	s := newAPISet(t, upstream.Config{ToolsChanged: func(_ context.Context, name string) { changed <- name }}, upstream.Server{},
+		func(http.ResponseWriter, *http.Request) {})
 	if _, err := call(t.Context(), s, "pets", "get", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +266,8 @@ paths:
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(down.URL, "http://")
-	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path, Hosts: []string{host}}}}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets",
+		Kind: &openapi.Source{Document: path, Hosts: []string{host}}}}})
 	for _, c := range []struct{ tool, args, want string }{
 		{"get", `{"x":"https://other.example/file"}`, `server "pets" redirects to another host, other.example, which is not followed`},
 		{"get", `{"x":"` + down.URL + `"}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
@@ -265,7 +279,8 @@ paths:
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(fault.Hint(err), "credential") { // there are none
 			t.Errorf("%s%s: %v; %s", c.tool, c.args, err, fault.Hint(err))
 		}
-		if r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: "get"}}); err != nil || r.Text() != "here" || state(s, "pets").State != upstream.Ready {
+		if r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: "get"}}); err != nil || r.Text() != "here" ||
+			state(s, "pets").State != upstream.Ready {
 			t.Errorf("after %s%s: %v %v, %+v", c.tool, c.args, r, err, state(s, "pets"))
 		}
 	}
@@ -287,11 +302,14 @@ func TestCredentialInAnswerIsRedacted(t *testing.T) {
 	}
 	for name, a := range auth {
 		var mime, answer atomic.Value
-		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{Kind: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", mime.Load().(string))
-			text := strings.NewReplacer("URL", r.URL.String(), "JSONAUTH", strings.ReplaceAll(r.Header.Get("Authorization"), `"`, `\"`), "AUTH", r.Header.Get("Authorization"), "COOKIE", r.Header.Get("Cookie"))
-			io.WriteString(w, text.Replace(answer.Load().(string)))
-		})
+		s := newAPISet(t, upstream.Config{Resolve: resolve},
+			upstream.Server{Kind: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter,
+				r *http.Request) {
+				w.Header().Set("Content-Type", mime.Load().(string))
+				text := strings.NewReplacer("URL", r.URL.String(), "JSONAUTH", strings.ReplaceAll(r.Header.Get("Authorization"), `"`, `\"`),
+					"AUTH", r.Header.Get("Authorization"), "COOKIE", r.Header.Get("Cookie"))
+				io.WriteString(w, text.Replace(answer.Load().(string)))
+			})
 		for _, c := range [][2]string{
 			{"application/json", `{"a":"URL JSONAUTH","b":` + string(quoted) + `,"c":["x12345678"],"n":[12345678,-1.5],"me":"me plain"}`},
 			{"application/json", `{"py":"ses/ame+\"op<en>&\u00e91","php":"ses\/ame+\"op<en>&é1","me":"me plain"}`},

@@ -84,7 +84,8 @@ func misbehave(kind string) {
 			}
 		}()
 	case "prints":
-		fmt.Print("Starting server...\n\n\xff\xfe half \xe2\x82\n{\"json\": \"but no message\"}\n[1,2]\n" + strings.Repeat("x", 3<<20) + "\nprompt> ")
+		fmt.Print("Starting server...\n\n\xff\xfe half \xe2\x82\n{\"json\": \"but no message\"}\n[1,2]\n" + strings.Repeat("x",
+			3<<20) + "\nprompt> ")
 	}
 	b := &bad{kind: kind, out: bufio.NewWriterSize(os.Stdout, 1<<20)}
 	in := bufio.NewScanner(os.Stdin)
@@ -134,7 +135,8 @@ func (b *bad) handle(r request) {
 	case "notifications/initialized":
 		if b.kind == "asks" {
 			for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping"} {
-				b.send(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"who are you","requestedSchema":{"type":"object"}}}`, i, method)
+				b.send(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{"messages":[],"maxTokens":1,"message":"who are `+
+					`you","requestedSchema":{"type":"object"}}}`, i, method)
 			}
 		}
 	case "ping":
@@ -182,12 +184,14 @@ func (b *bad) tools(r request) {
 	if b.list > 1 {
 		extra = `,{"name":"new","inputSchema":{"type":"object"}}`
 	}
-	b.reply(r.ID, `{"tools":[{"name":"echo","description":"says\u001b[31m it\u202e again","inputSchema":{"type":"object","maximum":12345678901234567890.10}}`+extra+`]}`)
+	b.reply(r.ID, `{"tools":[{"name":"echo","description":"says\u001b[31m it\u202e `+
+		`again","inputSchema":{"type":"object","maximum":12345678901234567890.10}}`+extra+`]}`)
 }
 
 // others answers requests for resources and prompts.
 func (b *bad) others(r request) {
-	member := map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}[r.Method]
+	member := map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates",
+		"prompts/list": "prompts"}[r.Method]
 	switch {
 	case b.kind == "lists no list":
 		b.reply(r.ID, fmt.Sprintf(`{%q:{"a":1}}`, member))
@@ -206,7 +210,8 @@ func (b *bad) many(r request) {
 	fmt.Sscanf(r.Params.Cursor, "%d", &first)
 	var tools []string
 	for i := first; i < first+500; i++ {
-		tools = append(tools, fmt.Sprintf(`{"name":"tool_%d","description":"number %d","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}}`, i, i))
+		tools = append(tools, fmt.Sprintf(`{"name":"tool_%d","description":"number `+
+			`%d","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}}`, i, i))
 	}
 	next := ""
 	if first+500 < 5500 {

@@ -77,7 +77,8 @@ var lacking = []string{
 }
 
 // short are the scenarios that are not only for long tests: each starts Node.js.
-var short = []string{"auth/2025-03-26-oauth-endpoint-fallback", "auth/metadata-default", "http-standard-headers", "sep-2322-client-request-state", "tools_call"}
+var short = []string{"auth/2025-03-26-oauth-endpoint-fallback", "auth/metadata-default", "http-standard-headers",
+	"sep-2322-client-request-state", "tools_call"}
 
 // TestConformance runs the conformance suites against a client that uses a Set.
 func TestConformance(t *testing.T) {
@@ -136,7 +137,8 @@ func required(t *testing.T, m wiretest.Modules, pkg, revision string) (names []s
 // try runs one scenario and returns its passed and failed checks.
 func try(t *testing.T, m wiretest.Modules, pkg, revision, scenario, exe string) (passed int, failed []string) {
 	home := t.TempDir()
-	args := []string{m.Path(pkg + "/dist/index.js"), "client", "--command", exe + " conformance-client", "--scenario", scenario, "-o", "results", "--verbose"}
+	args := []string{m.Path(pkg + "/dist/index.js"), "client", "--command", exe + " conformance-client", "--scenario", scenario, "-o",
+		"results", "--verbose"}
 	if revision != "" {
 		args = append(args, "--spec-version", revision, "--force") // extensions belong to no revision
 	}
@@ -185,8 +187,9 @@ func conform(url string) int {
 	_ = json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &given)
 	client.ID, client.Secret, client.Key, client.Issuer = given.ID, given.Secret, given.Key, given.Issuer
 	client.Machine = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
-	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "s", Kind: server}}, Client: "test-client", Version: "1", RetryDelay: time.Millisecond,
-		Logins: secret.NewStore(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
+	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "s", Kind: server}}, Client: "test-client", Version: "1",
+		RetryDelay: time.Millisecond,
+		Logins:     secret.NewStore(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
 	if err != nil {
 		fmt.Println(err)
 		return 1

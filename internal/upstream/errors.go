@@ -176,7 +176,8 @@ func (m *messages) responseError(err error, doing string) error {
 	case refused:
 		return m.errorf(fault.Invalid, "returned an error while %s: %s", doing, refusal)
 	case errors.Is(err, mcp.ErrTooLarge), errors.Is(err, ErrTooLarge):
-		return m.errorf(fault.Exhausted, "sent a response of more than %d bytes while %s", cmp.Or(m.limit, 32<<20), doing).WithHint("request less data per call")
+		return m.errorf(fault.Exhausted, "sent a response of more than %d bytes while %s", cmp.Or(m.limit, 32<<20), doing).
+			WithHint("request less data per call")
 	case errors.Is(err, mcp.ErrListTooLong):
 		return m.errorf(fault.Unavailable, "sent a list that exceeds the page or size limit while %s", doing)
 	case errors.Is(err, mcp.ErrMalformed):
@@ -198,7 +199,8 @@ func (m *messages) transportError(err error, doing string) error {
 	case isOwn: // of an Authorization, or of a Kind
 		return m.prefixName(own)
 	case answered && (status.Code == 401 || status.Code == 403):
-		return m.errorf(fault.Denied, "%s while %s", status, doing).WithHint("check the credentials in the configuration of server %s", m.name)
+		return m.errorf(fault.Denied, "%s while %s", status, doing).
+			WithHint("check the credentials in the configuration of server %s", m.name)
 	case answered && status.RetryAfter > 0:
 		return m.errorf(fault.Unavailable, "%s while %s; it asks to wait %d s", status, doing, int(status.RetryAfter.Seconds()))
 	case answered:
@@ -210,7 +212,8 @@ func (m *messages) transportError(err error, doing string) error {
 	case refused:
 		return m.errorf(fault.Unavailable, "returned an error while %s: %s", doing, refusal)
 	case errors.Is(err, mcp.ErrOtherHost):
-		return m.errorf(fault.Denied, "redirected to another host while %s, and credentials are not sent there", doing).WithHint("if the redirect is correct, configure the URL of that host")
+		return m.errorf(fault.Denied, "redirected to another host while %s, and credentials are not sent there", doing).
+			WithHint("if the redirect is correct, configure the URL of that host")
 	case errors.Is(err, mcp.ErrSessionExpired):
 		return m.errorf(fault.Unavailable, "does not know the session that it has just begun, while %s", doing)
 	case errors.Is(err, mcp.ErrClosed), errors.Is(err, mcp.ErrClosedEarly):

@@ -23,10 +23,12 @@ func examples(t *testing.T) (s *upstream.Set, root string) {
 	}
 	root = t.TempDir()
 	return open(t, upstream.Config{Servers: []upstream.Server{
-		{Name: "calculator", Kind: upstream.Program{Command: filepath.Join(bin, "calculator")}}, {Name: "weather", Kind: upstream.Program{Command: filepath.Join(bin, "weather")}},
+		{Name: "calculator", Kind: upstream.Program{Command: filepath.Join(bin, "calculator")}}, {Name: "weather",
+			Kind: upstream.Program{Command: filepath.Join(bin, "weather")}},
 		{Name: "filesystem", Kind: upstream.Program{Command: filepath.Join(bin, "filesystem"), Args: []string{root}}},
 		{Name: "database", Kind: upstream.Program{Command: filepath.Join(bin, "database"), Args: []string{filepath.Join(root, "a b?.db")}}},
-		{Name: "sheets", Kind: upstream.Program{Command: filepath.Join(bin, "sheets")}}, {Name: "crm", Kind: upstream.Program{Command: filepath.Join(bin, "crm"), Args: []string{"--record", filepath.Join(root, "record")}}},
+		{Name: "sheets", Kind: upstream.Program{Command: filepath.Join(bin, "sheets")}}, {Name: "crm",
+			Kind: upstream.Program{Command: filepath.Join(bin, "crm"), Args: []string{"--record", filepath.Join(root, "record")}}},
 	}}), root
 }
 
@@ -54,8 +56,10 @@ func TestExampleServers(t *testing.T) {
 		{"filesystem", "read_file", `{"path":"out/passwd"}`, "", "escapes"},
 		{"filesystem", "read_file", `{"path":"none"}`, "", `"none" does not exist`},
 		{"database", "execute", `{"sql":"CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n)"}`, `*rows_affected`, ""},
-		{"database", "execute", `{"sql":"INSERT INTO t (name, n) VALUES (?, ?), ('b', 1.5)","parameters":["a",7]}`, `{"last_insert_id":2,"rows_affected":2}`, ""},
-		{"database", "query", `{"sql":"SELECT name, n FROM t WHERE id = ?","parameters":[1]}`, `{"columns":["name","n"],"more":false,"rows":[{"n":7,"name":"a"}]}`, ""},
+		{"database", "execute", `{"sql":"INSERT INTO t (name, n) VALUES (?, ?), ('b', 1.5)","parameters":["a",7]}`,
+			`{"last_insert_id":2,"rows_affected":2}`, ""},
+		{"database", "query", `{"sql":"SELECT name, n FROM t WHERE id = ?","parameters":[1]}`,
+			`{"columns":["name","n"],"more":false,"rows":[{"n":7,"name":"a"}]}`, ""},
 		{"database", "query", `{"sql":"DELETE FROM t"}`, "", "readonly"},
 		{"database", "list_tables", `{}`, `{"tables":[{"name":"t","sql":"CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n)"}]}`, ""},
 		{"sheets", "list_sheets", `{}`, `*{"about":"people who bought something","name":"customers","rows":10000}`, ""},
@@ -64,7 +68,8 @@ func TestExampleServers(t *testing.T) {
 		{"sheets", "read_rows", `{"sheet":"customers","limit":1001}`, "", "limit 1 to 1000"},
 		{"crm", "upsert_contact", `{"email":"Ada@example.com","social_security_number":123456789}`, `{"created":1,"updated":0}`, ""},
 		{"crm", "upsert_contact", `{"email":"ada"}`, "", "not an e-mail address"},
-		{"crm", "upsert_many", `{"contacts":[{"email":"ada@example.com","name":"Ada"},{"email":"bob@example.com"}]}`, `{"created":1,"updated":1}`, ""},
+		{"crm", "upsert_many", `{"contacts":[{"email":"ada@example.com","name":"Ada"},{"email":"bob@example.com"}]}`,
+			`{"created":1,"updated":1}`, ""},
 		{"crm", "upsert_many", `{"contacts":[{"email":"eve@example.com"},{"email":"eve"}]}`, "", "contact 1"},
 		{"crm", "find_contact", `{"email":"ADA@example.com"}`, `{"email":"ada@example.com","name":"Ada"}`, ""},
 		{"crm", "find_contact", `{"email":"eve@example.com"}`, "", "there is no contact"},
@@ -93,7 +98,8 @@ func checkRecord(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(record)), "\n")
-	if want := `{"tool":"upsert_contact","arguments":{"email":"Ada@example.com","social_security_number":123456789}}`; len(lines) < 7 || lines[0] != want {
+	if want := `{"tool":"upsert_contact","arguments":{"email":"Ada@example.com","social_security_number":123456789}}`; len(lines) < 7 ||
+		lines[0] != want {
 		t.Errorf("the record has %d lines, first line %s", len(lines), lines[0])
 	}
 }
@@ -122,10 +128,12 @@ func TestExampleServersDescribeThemselves(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"calculator.calculate": "reads", "calculator.add": "reads", "calculator.multiply": "reads", "weather.get_weather": "reads", "weather.get_forecast": "reads",
+		"calculator.calculate": "reads", "calculator.add": "reads", "calculator.multiply": "reads", "weather.get_weather": "reads",
+		"weather.get_forecast": "reads",
 		"filesystem.read_file": "reads", "filesystem.write_file": "destroys", "filesystem.list_directory": "reads",
 		"database.query": "reads", "database.execute": "destroys", "database.list_tables": "reads",
-		"sheets.list_sheets": "reads", "sheets.read_rows": "reads", "crm.upsert_contact": "destroys", "crm.upsert_many": "destroys", "crm.find_contact": "reads", "crm.count": "reads",
+		"sheets.list_sheets": "reads", "sheets.read_rows": "reads", "crm.upsert_contact": "destroys", "crm.upsert_many": "destroys",
+		"crm.find_contact": "reads", "crm.count": "reads",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

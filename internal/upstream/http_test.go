@@ -80,7 +80,8 @@ func stream(w http.ResponseWriter, events ...string) {
 
 func at(t testing.TB, s *site, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{MaxResponse: 1 << 20, RetryDelay: time.Millisecond, Servers: append(more,
-		upstream.Server{Name: "site", Kind: upstream.Remote{URL: s.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}}, Timeout: 5 * time.Second})})
+		upstream.Server{Name: "site", Kind: upstream.Remote{URL: s.URL + "/mcp",
+			Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}}, Timeout: 5 * time.Second})})
 }
 
 func TestHeadersAreSentWithEveryRequest(t *testing.T) {
@@ -116,25 +117,33 @@ func TestHTTPErrors(t *testing.T) {
 		kind   fault.Kind
 		says   string
 	}{
-		"unauthorized": {status(401, "", ""), fault.Denied, `server "site" answered 401 Unauthorized while calling echo / check the credentials`},
-		"forbidden":    {status(403, "text/plain", "sesame-open is\x1b[31m blocked"), fault.Denied, `answered 403 Forbidden: [secret] is blocked`},
-		"broken":       {status(500, "application/json", `{"detail":"oops"}`), fault.Unavailable, `answered 500 Internal Server Error: {"detail":"oops"}`},
-		"overloaded":   {status(503, "text/html", "<html>"), fault.Unavailable, `answered 503 Service Unavailable while`},
-		"a page":       {status(200, "text/html", "<html>log in</html>"), fault.Unavailable, `answered with "text/html" instead of a message`},
-		"no JSON":      {status(200, "application/json", `{"jsonrpc`), fault.Unavailable, `sent a malformed response`},
-		"nothing":      {status(200, "application/json", ``), fault.Unavailable, `sent a malformed response`},
-		"a lie":        {status(200, "application/json", `{"jsonrpc":"2.0","id":77777,"result":{}}`), fault.Unavailable, `sent a malformed response`},
-		"too much":     {status(200, "application/json", strings.Repeat(" ", 2<<20)), fault.Exhausted, `sent a response of more than 1048576 bytes`},
+		"unauthorized": {status(401, "", ""), fault.Denied, `server "site" answered 401 Unauthorized while calling echo / check the ` +
+			`credentials`},
+		"forbidden": {status(403, "text/plain", "sesame-open is\x1b[31m blocked"), fault.Denied,
+			`answered 403 Forbidden: [secret] is blocked`},
+		"broken": {status(500, "application/json", `{"detail":"oops"}`), fault.Unavailable,
+			`answered 500 Internal Server Error: {"detail":"oops"}`},
+		"overloaded": {status(503, "text/html", "<html>"), fault.Unavailable, `answered 503 Service Unavailable while`},
+		"a page": {status(200, "text/html", "<html>log in</html>"), fault.Unavailable,
+			`answered with "text/html" instead of a message`},
+		"no JSON": {status(200, "application/json", `{"jsonrpc`), fault.Unavailable, `sent a malformed response`},
+		"nothing": {status(200, "application/json", ``), fault.Unavailable, `sent a malformed response`},
+		"a lie": {status(200, "application/json", `{"jsonrpc":"2.0","id":77777,"result":{}}`), fault.Unavailable,
+			`sent a malformed response`},
+		"too much": {status(200, "application/json", strings.Repeat(" ", 2<<20)), fault.Exhausted,
+			`sent a response of more than 1048576 bytes`},
 		"too much, streamed": {func(w http.ResponseWriter, m request) {
 			stream(w, "id: 1\n", "data: "+strings.Repeat("x", 2<<20), "\n\n")
 		}, fault.Exhausted, `sent a response of more than 1048576 bytes`},
-		"an end too soon": {func(w http.ResponseWriter, m request) { stream(w, ": hello\n\n") }, fault.Unavailable, `request terminated without response`},
+		"an end too soon": {func(w http.ResponseWriter, m request) { stream(w, ": hello\n\n") }, fault.Unavailable,
+			`request terminated without response`},
 		"an answer and junk": {func(w http.ResponseWriter, m request) {
 			stream(w, "junk without a colon\n\nevent: other\ndata: 1\n\ndata: no json\n\n"+
 				fmt.Sprintf("event: message\r\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":%s,\"result\":{\"content\":[]}}\r\n\r\n", m.ID))
 		}, -1, ``},
-		"silence":   {func(http.ResponseWriter, request) { <-t.Context().Done() }, fault.Exhausted, `did not respond within 5s`},
-		"a refusal": {status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such thing"}}`), fault.NotFound, `does not support the request while calling echo: no such thing`},
+		"silence": {func(http.ResponseWriter, request) { <-t.Context().Done() }, fault.Exhausted, `did not respond within 5s`},
+		"a refusal": {status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no such thing"}}`),
+			fault.NotFound, `does not support the request while calling echo: no such thing`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -275,7 +284,8 @@ func TestStreamDeliversListChanges(t *testing.T) {
 		}
 		return r.Method == http.MethodGet
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL}}}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL}}},
+		ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "site"); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +342,9 @@ func TestHTTPWithSSETransport(t *testing.T) {
 	_, err := call(t.Context(), s, "site", "echo", "much")
 	wantError(t, err, fault.Exhausted, "sent a response of more than 1048576 bytes")
 	wantEcho(t, s, "site")
-	named := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: events(t).URL + "/mcp", Transport: "sse"}}, {Name: "strict", Kind: upstream.Remote{URL: web.URL + "/mcp", Transport: "http"}}}})
+	named := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site",
+		Kind: upstream.Remote{URL: events(t).URL + "/mcp", Transport: "sse"}}, {Name: "strict", Kind: upstream.Remote{URL: web.URL + "/mcp",
+		Transport: "http"}}}})
 	wantEcho(t, named, "site")
 	_, err = call(t.Context(), named, "strict", "echo", "x")
 	wantError(t, err, fault.Unavailable, `server "strict" answered 405 Method Not Allowed`)

@@ -79,7 +79,8 @@ type Host struct {
 // newHost returns the Host of a server with defaults.
 func newHost(s *common, c Server, m *messages) *Host {
 	h := &Host{
-		UserAgent: s.cfg.Client, Cache: s.cfg.DocumentCache, MaxResponse: s.cfg.MaxResponse, Spool: s.spool, Log: s.cfg.Log.With("server", c.Name),
+		UserAgent: s.cfg.Client, Cache: s.cfg.DocumentCache, MaxResponse: s.cfg.MaxResponse, Spool: s.spool, Log: s.cfg.Log.With("server",
+			c.Name),
 		messages: m, set: s, startTimeout: c.StartTimeout, legacy: c.Legacy,
 	}
 	if s.cfg.Version != "" {

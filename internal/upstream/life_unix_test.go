@@ -55,7 +55,8 @@ func TestIdleServerIsStoppedAndRestarted(t *testing.T) {
 
 func TestRetryBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}}})
+		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "missing",
+			Kind: upstream.Program{Command: "no-such-program"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,8 +156,9 @@ func TestSecretsAreRedacted(t *testing.T) {
 	failing.Name = "failing"
 	failing.Kind.(upstream.Program).Env["KEY"] = "${MISSING}"
 	s := open(t, upstream.Config{
-		Servers: []upstream.Server{server, failing, {Name: "web", Kind: upstream.Remote{URL: "http://127.0.0.1:1", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}}},
-		Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Servers: []upstream.Server{server, failing, {Name: "web",
+			Kind: upstream.Remote{URL: "http://127.0.0.1:1", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}}},
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Resolve: func(_ context.Context, value string) (string, error) {
 			switch value {
 			case "${VAULT}":
@@ -173,7 +175,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 		errs = append(errs, err)
 	}
 	wantError(t, errs[0], fault.Unavailable, "token [secret]")
-	wantError(t, errs[1], fault.Invalid, `server "failing" cannot be started: its environment variable KEY has no value: there is no variable MISSING`, "set it")
+	wantError(t, errs[1], fault.Invalid, `server "failing" cannot be started: its environment variable KEY has no value: there is no `+
+		`variable MISSING`, "set it")
 	wantError(t, errs[2], fault.Unavailable, "connection refused")
 	if all := fmt.Sprintf("%v %+v %s", errs, s.States(), log.String()); strings.Contains(all, "sesame") {
 		t.Error(all)
@@ -196,7 +199,8 @@ func TestNewRejectsInvalidServers(t *testing.T) {
 		_, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}})
 		wantError(t, err, fault.Invalid, want)
 	}
-	_, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "a", Kind: upstream.Program{Command: "x"}}, {Name: "a", Kind: upstream.Program{Command: "y"}}}})
+	_, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "a", Kind: upstream.Program{Command: "x"}},
+		{Name: "a", Kind: upstream.Program{Command: "y"}}}})
 	wantError(t, err, fault.Invalid, `two servers named "a"`)
 }
 

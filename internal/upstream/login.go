@@ -129,7 +129,8 @@ func (l *login) prepare(ctx context.Context) (at string, run Login, err error) {
 		return "", nil, err
 	}
 	if r.hasCredentials(at) {
-		return "", nil, fault.New(fault.Invalid, "needs no login: its headers contain Authorization, or its url a user name").WithHint("remove that to log in")
+		return "", nil, fault.New(fault.Invalid, "needs no login: its headers contain Authorization, or its url a user name").
+			WithHint("remove that to log in")
 	}
 	source, err := r.Authorization.Tokens(ctx, l.account(at))
 	if err != nil {

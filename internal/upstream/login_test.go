@@ -20,9 +20,10 @@ import (
 // newGuardedSet returns a Set with a server that requires tokens. Logins are stored in dir.
 func newGuardedSet(t testing.TB, g *oauthtest.Server, dir string, log *logtest.Log, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{
-		Servers: append(more, upstream.Server{Name: "guarded", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{}}}), RetryDelay: time.Hour,
-		Logins: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
-		Log:    slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Servers:    append(more, upstream.Server{Name: "guarded", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{}}}),
+		RetryDelay: time.Hour,
+		Logins:     secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key")),
+		Log:        slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
 
@@ -61,7 +62,8 @@ func TestLoginRequired(t *testing.T) {
 
 	g.Expire(true)
 	_, err = call(t.Context(), s, "guarded", "echo", "hello")
-	wantError(t, err, fault.Denied, `server "guarded" needs a new login: its token was rejected`, "invalid_grant", "sandpiper tools login guarded")
+	wantError(t, err, fault.Denied, `server "guarded" needs a new login: its token was rejected`, "invalid_grant",
+		"sandpiper tools login guarded")
 	wantEcho(t, s, "good")
 	states, _ := json.Marshal(s.States())
 	wantNoTokens(t, g, log.String(), err.Error(), string(states))
@@ -116,7 +118,8 @@ func TestTokenInAnswerIsRedacted(t *testing.T) {
 func TestClientCredentials(t *testing.T) {
 	g := oauthtest.New(t)
 	g.Client = "app"
-	server := upstream.Server{Name: "batch", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{ID: "app", Secret: "s3cret-app", Machine: true}}}
+	server := upstream.Server{Name: "batch", Kind: upstream.Remote{URL: g.URL,
+		Authorization: &oauth.Client{ID: "app", Secret: "s3cret-app", Machine: true}}}
 	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{}, server)
 	wantEcho(t, s, "batch")
 	wantError(t, s.Login(t.Context(), "batch", person), fault.Invalid, `server "batch" needs no login`)
@@ -125,8 +128,10 @@ func TestClientCredentials(t *testing.T) {
 func TestLoginRejectsOtherServers(t *testing.T) {
 	g, open := oauthtest.New(t), serve(t, nil)
 	s := newGuardedSet(t, g, t.TempDir(), &logtest.Log{}, brokenServer(t, "good"),
-		upstream.Server{Name: "named", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{}, Headers: map[string]string{"authorization": "Bearer x"}}},
-		upstream.Server{Name: "open", Kind: upstream.Remote{URL: open.URL + "/mcp", Authorization: &oauth.Client{}}}, upstream.Server{Name: "down", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp", Authorization: &oauth.Client{}}})
+		upstream.Server{Name: "named", Kind: upstream.Remote{URL: g.URL, Authorization: &oauth.Client{},
+			Headers: map[string]string{"authorization": "Bearer x"}}},
+		upstream.Server{Name: "open", Kind: upstream.Remote{URL: open.URL + "/mcp", Authorization: &oauth.Client{}}},
+		upstream.Server{Name: "down", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp", Authorization: &oauth.Client{}}})
 	for name, c := range map[string]struct {
 		kind fault.Kind
 		says string
@@ -141,7 +146,8 @@ func TestLoginRejectsOtherServers(t *testing.T) {
 	}
 	_, err := s.Logout(t.Context(), "guarded")
 	wantError(t, err, fault.NotFound, `server "guarded" has no login`)
-	server := upstream.Server{Name: "x", Kind: upstream.Remote{URL: "http://127.0.0.1", Authorization: &oauth.Client{ID: "x", Machine: true}}}
+	server := upstream.Server{Name: "x", Kind: upstream.Remote{URL: "http://127.0.0.1",
+		Authorization: &oauth.Client{ID: "x", Machine: true}}}
 	_, err = upstream.New(upstream.Config{Servers: []upstream.Server{server}})
 	wantError(t, err, fault.Invalid, `server "x" uses client credentials and needs client_id`)
 }

@@ -23,14 +23,19 @@ func TestLostSessionIsBegunAgain(t *testing.T) {
 		status     int
 		kind, body string
 	}{
-		"nothing":              {404, "", ""},
-		"JSON of a framework":  {404, "application/json", `{"detail":"Not Found"}`},
-		"TypeScript SDK":       {404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`},
-		"answer to the call":   {404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":ID}`},
-		"a page":               {404, "text/html", "<html>"},
-		"TypeScript example":   {400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`},
-		"new TypeScript":       {400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`},
-		"older Python SDK":     {400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`},
+		"nothing":             {404, "", ""},
+		"JSON of a framework": {404, "application/json", `{"detail":"Not Found"}`},
+		"TypeScript SDK": {404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not ` +
+			`found"},"id":null}`},
+		"answer to the call": {404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not ` +
+			`found"},"id":ID}`},
+		"a page": {404, "text/html", "<html>"},
+		"TypeScript example": {400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid ` +
+			`session ID provided"},"id":null}`},
+		"new TypeScript": {400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not ` +
+			`initialized"},"id":null}`},
+		"older Python SDK": {400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad ` +
+			`Request: No valid session ID provided"}}`},
 		"text of an older one": {400, "text/plain", "Invalid or missing session ID"},
 	} {
 		var calls, ran atomic.Int32
@@ -51,7 +56,8 @@ func TestLostSessionIsBegunAgain(t *testing.T) {
 		s := at(t, web)
 		wantEcho(t, s, "site")
 		web.sessions.Add(10) // simulates a restart
-		if r, err := call(t.Context(), s, "site", "echo", "again"); err != nil || r.Text() != "again" || ran.Load() != 2 || calls.Load() != 3 {
+		if r, err := call(t.Context(), s, "site", "echo", "again"); err != nil || r.Text() != "again" || ran.Load() != 2 ||
+			calls.Load() != 3 {
 			t.Errorf("%s: %q after %d calls, of which %d ran: %v", name, r.Text(), calls.Load(), ran.Load(), err)
 		}
 	}
@@ -76,7 +82,8 @@ func TestErrorsThatAreNoLostSession(t *testing.T) {
 			return true
 		}))
 		_, err := call(t.Context(), s, "site", "echo", "x")
-		if most := map[bool]int32{true: 1, false: 2}[strings.Contains(want, "browser")]; err == nil || !strings.Contains(err.Error(), want) || calls.Load() != most {
+		if most := map[bool]int32{true: 1, false: 2}[strings.Contains(want, "browser")]; err == nil || !strings.Contains(err.Error(),
+			want) || calls.Load() != most {
 			t.Errorf("%s: %v after %d calls", body, err, calls.Load())
 		}
 		if lost := strings.Contains(want, "know"); lost {

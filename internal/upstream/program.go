@@ -220,13 +220,15 @@ var installHints = map[string]string{
 func (p *program) startError(ctx context.Context, s *programSession, err error) error {
 	switch {
 	case p.Dir != "" && !isDir(p.Dir):
-		return fault.New(fault.Unavailable, "cannot be started: its cwd %q is not a directory", p.Dir).WithHint("correct cwd in the entry %s of servers, or create the directory", p.host.name)
+		return fault.New(fault.Unavailable, "cannot be started: its cwd %q is not a directory", p.Dir).
+			WithHint("correct cwd in the entry %s of servers, or create the directory", p.host.name)
 	case errors.Is(err, process.ErrNotFound):
 		if info, err := os.Stat(p.Command); err == nil && info.Mode().IsRegular() && strings.ContainsAny(p.Command, `/\`) {
 			return p.notExecutable()
 		}
 		hint := cmp.Or(installHints[strings.TrimSuffix(filepath.Base(p.Command), ".exe")], "install it")
-		return fault.New(fault.Unavailable, "cannot be started: program %q not found", p.Command).WithHint("%s, or correct command in the entry %s of servers", hint, p.host.name)
+		return fault.New(fault.Unavailable, "cannot be started: program %q not found", p.Command).
+			WithHint("%s, or correct command in the entry %s of servers", hint, p.host.name)
 	case errors.Is(err, fs.ErrPermission):
 		return p.notExecutable()
 	case s == nil:
@@ -240,7 +242,8 @@ func (p *program) startError(ctx context.Context, s *programSession, err error) 
 }
 
 func (p *program) notExecutable() error {
-	return fault.New(fault.Unavailable, "cannot be started: %q is not executable", p.Command).WithHint("make it executable, or correct command in the entry %s of servers", p.host.name)
+	return fault.New(fault.Unavailable, "cannot be started: %q is not executable", p.Command).
+		WithHint("make it executable, or correct command in the entry %s of servers", p.host.name)
 }
 
 func isDir(path string) bool {

@@ -29,10 +29,12 @@ func TestProgressKeepsACallAlive(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		}
-		stream(w, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"ok\"}]}}\n\n", m.ID))
+		stream(w, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"ok\"}]}}\n\n",
+			m.ID))
 		return true
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp"}, Timeout: time.Second, ProgressTimeout: 4 * time.Second}}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp"},
+		Timeout: time.Second, ProgressTimeout: 4 * time.Second}}})
 	wantEcho(t, s, "site")
 	if r, err := call(t.Context(), s, "site", "echo", "slow"); err != nil || r.Text() != "ok" {
 		t.Errorf("%q %v", r.Text(), err)

@@ -29,7 +29,8 @@ func newAskingSet(t *testing.T, cfg upstream.Config, patience time.Duration, que
 	}
 	file := filepath.Join(t.TempDir(), "script")
 	upstreamtest.Write(t, file, script)
-	cfg.Servers = []upstream.Server{{Name: "s", Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}, Timeout: patience}}
+	cfg.Servers = []upstream.Server{{Name: "s", Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)},
+		Timeout: patience}}
 	return open(t, cfg)
 }
 
@@ -55,7 +56,8 @@ func TestElicitation(t *testing.T) {
 		reply func(context.Context, tool.Question) (tool.Reply, error)
 		want  string
 	}{
-		"accepted":  {replies(tool.Accept, `{"colour":"red"}`), `[{"action":"accept","content":{"colour":"red","n":12345678901234567890}}]`},
+		"accepted": {replies(tool.Accept, `{"colour":"red"}`),
+			`[{"action":"accept","content":{"colour":"red","n":12345678901234567890}}]`},
 		"all of it": {replies(tool.Accept, `{"colour":"red","n":5}`), `[{"action":"accept","content":{"colour":"red","n":5}}]`},
 		"declined":  {replies(tool.Decline, ``), `[{"action":"decline"}]`},
 		"dismissed": {replies(tool.Cancel, ``), `[{"action":"cancel"}]`},
@@ -81,15 +83,21 @@ func TestUnansweredQuestionFailsCall(t *testing.T) {
 		ask      func(context.Context, tool.Question) (tool.Reply, error)
 		says     string
 	}{
-		"nobody there":        {colour, nil, "the caller of this tool cannot answer questions"},
-		"a page":              {`{"mode":"url","message":"open","url":"https://example.com","elicitationId":"1"}`, accept, "only elicitation mode form"},
-		"a huge schema":       {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("x", 1<<20) + `"}}}}`, accept, "the limit is 16384"},
-		"a deep schema":       {`{"message":"?","requestedSchema":` + strings.Repeat(`{"type":"object","properties":{"a":`, 2000) + `{}` + strings.Repeat(`}}`, 2000) + `}`, accept, "the limit is 16384"},
-		"many fields":         {`{"message":"?","requestedSchema":{"type":"object","properties":{` + fields(65) + `}}}`, accept, "65 fields; the limit is 64"},
-		"no object":           {`{"message":"?","requestedSchema":{"type":"string"}}`, accept, "its schema is not an object"},
-		"no schema":           {`{"message":"?"}`, accept, "its schema is not a form schema"},
-		"a hidden choice":     {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["yes\u202e"]}}}}`, accept, "cannot be displayed"},
-		"a hidden name":       {`{"message":"?","requestedSchema":{"type":"object","properties":{"a\u001b[1m":{"type":"string"}}}}`, accept, "cannot be displayed"},
+		"nobody there": {colour, nil, "the caller of this tool cannot answer questions"},
+		"a page": {`{"mode":"url","message":"open","url":"https://example.com","elicitationId":"1"}`, accept,
+			"only elicitation mode form"},
+		"a huge schema": {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","description":"` +
+			strings.Repeat("x", 1<<20) + `"}}}}`, accept, "the limit is 16384"},
+		"a deep schema": {`{"message":"?","requestedSchema":` + strings.Repeat(`{"type":"object","properties":{"a":`,
+			2000) + `{}` + strings.Repeat(`}}`, 2000) + `}`, accept, "the limit is 16384"},
+		"many fields": {`{"message":"?","requestedSchema":{"type":"object","properties":{` + fields(65) + `}}}`, accept,
+			"65 fields; the limit is 64"},
+		"no object": {`{"message":"?","requestedSchema":{"type":"string"}}`, accept, "its schema is not an object"},
+		"no schema": {`{"message":"?"}`, accept, "its schema is not a form schema"},
+		"a hidden choice": {`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["yes\u202e"]}}}}`,
+			accept, "cannot be displayed"},
+		"a hidden name": {`{"message":"?","requestedSchema":{"type":"object","properties":{"a\u001b[1m":{"type":"string"}}}}`, accept,
+			"cannot be displayed"},
 		"an answer of no use": {colour, replies(tool.Accept, `5`), "the answer is not an object"},
 		"who asks refuses": {colour, func(context.Context, tool.Question) (tool.Reply, error) {
 			return tool.Reply{}, fault.New(fault.Invalid, "a person cannot fill that in")

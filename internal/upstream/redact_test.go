@@ -15,7 +15,8 @@ func TestFailedAnswerIsRedacted(t *testing.T) {
 	r := &redactor{}
 	r.addSecret("Bearer sesame-open")
 	clean := r.redactFailure(tool.Result{
-		Parts:      []tool.Part{{Kind: tool.Text, Text: "token sesame-open", Raw: json.RawMessage(`{"type":"text","text":"token sesame-open"}`)}},
+		Parts: []tool.Part{{Kind: tool.Text, Text: "token sesame-open",
+			Raw: json.RawMessage(`{"type":"text","text":"token sesame-open"}`)}},
 		Structured: json.RawMessage(`{"token":"sesame-open"}`), Meta: json.RawMessage(`{"header":"Bearer sesame-open"}`),
 	})
 	all := clean.Parts[0].Text + string(clean.Parts[0].Raw) + string(clean.Structured) + string(clean.Meta)
@@ -28,7 +29,8 @@ func TestFailedAnswerIsRedacted(t *testing.T) {
 }
 
 func TestPasswordOfAURLIsSecret(t *testing.T) {
-	h := &Host{messages: &messages{redact: &redactor{}}, set: &common{cfg: Config{Resolve: func(_ context.Context, v string) (string, error) {
+	h := &Host{messages: &messages{redact: &redactor{}}, set: &common{cfg: Config{Resolve: func(_ context.Context, v string) (string,
+		error) {
 		return strings.ReplaceAll(v, "${PW}", "sesame"), nil
 	}}}}
 	found, err := h.resolveURL(t.Context(), "https://me:x${PW}@mcp.example/mcp")

@@ -62,7 +62,8 @@ func (h *Host) resolveAll(ctx context.Context, what string, values map[string]st
 
 // unresolved returns the error for a setting that has no value.
 func unresolved(what, name string, err error) error {
-	return fault.New(fault.Invalid, "cannot be started: its %s %s has no value: %s", what, name, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	return fault.New(fault.Invalid, "cannot be started: its %s %s has no value: %s", what, name, fault.Message(err)).
+		WithHint("%s", fault.Hint(err))
 }
 
 // resolveURL resolves a URL. Secrets in it are removed from results.

@@ -40,8 +40,10 @@ func TestRepeatableCallWaitsForABusyServer(t *testing.T) {
 				w.WriteHeader(status)
 				return true
 			}))
-			r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "site", Tool: "echo"}, Args: json.RawMessage(`{"x":"y"}`), Repeatable: c.repeatable})
-			if calls.Load() != c.calls || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || err == nil && r.Text() != "y" {
+			r, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "site", Tool: "echo"}, Args: json.RawMessage(`{"x":"y"}`),
+				Repeatable: c.repeatable})
+			if calls.Load() != c.calls || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+				err == nil && r.Text() != "y" {
 				t.Errorf("%d, %+v: %q %v after %d calls", status, c, r.Text(), err, calls.Load())
 			}
 			if f, ok := errors.AsType[*tool.Failure](err); err != nil && (!ok || f.Status != status) {
@@ -63,7 +65,8 @@ func TestRepeatableOperationWaitsForABusyAPI(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, "{}")
 	})
-	if _, err := s.Call(context.Background(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: "post"}, Repeatable: true}); err != nil || gets.Load() != 2 {
+	if _, err := s.Call(context.Background(), tool.Call{Ref: tool.Ref{Server: "pets", Tool: "post"}, Repeatable: true}); err != nil ||
+		gets.Load() != 2 {
 		t.Errorf("%v after %d requests", err, gets.Load())
 	}
 }

@@ -56,7 +56,8 @@ func ping(ctx context.Context, v *server, c *connection) {
 	ctx, cancel := context.WithTimeout(ctx, min(v.Timeout, pingTimeout))
 	defer cancel()
 	alive := c.protocol.Ping(ctx)
-	reason := v.errorf(fault.Unavailable, "responded to neither %d calls nor a ping, and was stopped%s", maxTimeouts, c.program.stderrTail())
+	reason := v.errorf(fault.Unavailable, "responded to neither %d calls nor a ping, and was stopped%s", maxTimeouts,
+		c.program.stderrTail())
 	v.mu.Lock()
 	c.watchdog = watchdog{}
 	hung := !alive && !v.set.isClosing() && v.detach(c)

@@ -40,7 +40,8 @@ func TestHungProgramIsRestarted(t *testing.T) {
 	if timeouts < 2 {
 		t.Errorf("the program was killed after %d timeouts", timeouts)
 	}
-	if st := state(s, "good"); st.Reason != `server "good" responded to neither 2 calls nor a ping, and was stopped` || time.Until(st.Retry) > 3*time.Second {
+	if st := state(s, "good"); st.Reason != `server "good" responded to neither 2 calls nor a ping, and was stopped` ||
+		time.Until(st.Retry) > 3*time.Second {
 		t.Errorf("%+v", st)
 	}
 	until(t, "the program to serve again", func() bool {

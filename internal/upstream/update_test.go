@@ -23,7 +23,8 @@ func askingServer(t *testing.T, name string) upstream.Server {
 		Questions: []json.RawMessage{json.RawMessage(`{"message":"sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`)},
 		Answers:   map[string]json.RawMessage{"call now": json.RawMessage(`{"content":[{"type":"text","text":"now"}]}`)},
 	})
-	return upstream.Server{Name: name, Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}, Identity: name}
+	return upstream.Server{Name: name, Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)},
+		Identity: name}
 }
 
 // inFlight calls the tool ask of a server, and returns when the person is asked.
@@ -31,14 +32,15 @@ func inFlight(t *testing.T, s *upstream.Set, server string) (answer func(), resu
 	t.Helper()
 	asked, go_, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := s.Call(context.Background(), tool.Call{Ref: tool.Ref{Server: server, Tool: "ask"}, Ask: func(ctx context.Context, _ tool.Question) (tool.Reply, error) {
-			close(asked)
-			select {
-			case <-go_:
-			case <-ctx.Done():
-			}
-			return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"ok":true}`)}, nil
-		}})
+		_, err := s.Call(context.Background(), tool.Call{Ref: tool.Ref{Server: server, Tool: "ask"},
+			Ask: func(ctx context.Context, _ tool.Question) (tool.Reply, error) {
+				close(asked)
+				select {
+				case <-go_:
+				case <-ctx.Done():
+				}
+				return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"ok":true}`)}, nil
+			}})
 		done <- err
 	}()
 	select {
@@ -167,7 +169,8 @@ func TestManyUpdatesDuringCalls(t *testing.T) {
 				default:
 				}
 				for _, name := range []string{"a", "b"} {
-					if r, err := call(t.Context(), s, name, "now", ""); err == nil && r.Text() != "now" || err != nil && fault.KindOf(err) != fault.NotFound {
+					if r, err := call(t.Context(), s, name, "now", ""); err == nil && r.Text() != "now" ||
+						err != nil && fault.KindOf(err) != fault.NotFound {
 						t.Errorf("%s: %v %v", name, r, err)
 						return
 					}

@@ -192,7 +192,8 @@ func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, err
 	return withMCPSession(ctx, s, server, "listing its resources", func(ctx callContext, on *mcp.Session) ([]Resource, error) {
 		all, skipped, err := on.Resources(ctx)
 		if skipped > 0 {
-			s.cfg.Log.Warn("resources of an upstream server are left out of its list: they have no URI, or there are too many", "server", server, "resources", skipped)
+			s.cfg.Log.Warn("resources of an upstream server are left out of its list: they have no URI, or there are too many", "server",
+				server, "resources", skipped)
 		}
 		return all, err
 	})
@@ -200,10 +201,11 @@ func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, err
 
 // ReadResource returns the contents of a resource.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
-	return withMCPRequest(ctx, s, tool.Ref{Server: server, Tool: "resources/read"}, "reading a resource", func(ctx callContext, on *mcp.Session) ([]tool.Part, error) {
-		parts, err := on.ReadResource(ctx, uri)
-		return ctx.server.redact.redactResult(tool.Result{Parts: parts}).Parts, err
-	})
+	return withMCPRequest(ctx, s, tool.Ref{Server: server, Tool: "resources/read"}, "reading a resource",
+		func(ctx callContext, on *mcp.Session) ([]tool.Part, error) {
+			parts, err := on.ReadResource(ctx, uri)
+			return ctx.server.redact.redactResult(tool.Result{Parts: parts}).Parts, err
+		})
 }
 
 // ListPrompts returns all prompts of a server.
@@ -211,7 +213,8 @@ func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) 
 	return withMCPSession(ctx, s, server, "listing its prompts", func(ctx callContext, on *mcp.Session) ([]Prompt, error) {
 		all, skipped, err := on.Prompts(ctx)
 		if skipped > 0 {
-			s.cfg.Log.Warn("prompts of an upstream server are left out of its list: they have no usable name, or there are too many", "server", server, "prompts", skipped)
+			s.cfg.Log.Warn("prompts of an upstream server are left out of its list: they have no usable name, or there are too many",
+				"server", server, "prompts", skipped)
 		}
 		return all, err
 	})
@@ -219,13 +222,14 @@ func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) 
 
 // GetPrompt returns the messages of a prompt.
 func (s *Set) GetPrompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
-	return withMCPRequest(ctx, s, tool.Ref{Server: server, Tool: "prompts/get"}, "getting a prompt", func(ctx callContext, on *mcp.Session) ([]Message, error) {
-		messages, err := on.GetPrompt(ctx, name, args)
-		for i, m := range messages {
-			messages[i].Part = ctx.server.redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
-		}
-		return messages, err
-	})
+	return withMCPRequest(ctx, s, tool.Ref{Server: server, Tool: "prompts/get"}, "getting a prompt",
+		func(ctx callContext, on *mcp.Session) ([]Message, error) {
+			messages, err := on.GetPrompt(ctx, name, args)
+			for i, m := range messages {
+				messages[i].Part = ctx.server.redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
+			}
+			return messages, err
+		})
 }
 
 // Complete returns completions for an argument of a prompt or resource template.

@@ -103,30 +103,37 @@ func TestBrokenServersAreReported(t *testing.T) {
 	hangs.StartTimeout = 300 * time.Millisecond
 	s := open(t, upstream.Config{Servers: []upstream.Server{
 		brokenServer(t, "good"), hangs, brokenServer(t, "crashes"),
-		{Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}, {Name: "npx", Kind: upstream.Program{Command: "npx", Env: map[string]string{"PATH": t.TempDir()}}},
-		{Name: "forbidden", Kind: upstream.Program{Command: "/etc/passwd"}}, {Name: "talks", Kind: upstream.Program{Command: "/bin/echo", Args: []string{"hello"}}},
-		{Name: "refused", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}}, {Name: "nowhere", Kind: upstream.Remote{URL: "http://no-such-host.invalid/mcp"}},
+		{Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}, {Name: "npx",
+			Kind: upstream.Program{Command: "npx", Env: map[string]string{"PATH": t.TempDir()}}},
+		{Name: "forbidden", Kind: upstream.Program{Command: "/etc/passwd"}}, {Name: "talks",
+			Kind: upstream.Program{Command: "/bin/echo", Args: []string{"hello"}}},
+		{Name: "refused", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}}, {Name: "nowhere",
+			Kind: upstream.Remote{URL: "http://no-such-host.invalid/mcp"}},
 	}})
 	var all sync.WaitGroup
 	for name, c := range map[string]struct {
 		kind fault.Kind
 		says []string
 	}{
-		"hangs":     {fault.Unavailable, []string{`server "hangs" was not ready after 300ms`}},
-		"crashes":   {fault.Unavailable, []string{`server "crashes" exited while starting (exit status 3); stderr: loading plugins | fatal: no configuration`}},
-		"missing":   {fault.Unavailable, []string{`server "missing" cannot be started: program "no-such-program"`, "install it"}},
-		"npx":       {fault.Unavailable, []string{`program "npx" not found`, "install Node.js", "or correct command in the entry npx of servers"}},
-		"forbidden": {fault.Unavailable, []string{`server "forbidden" cannot be started: "/etc/passwd" is not executable`, "entry forbidden of servers"}},
-		"talks":     {fault.Unavailable, []string{`server "talks" exited while starting (exit status 0)`}},
-		"refused":   {fault.Unavailable, []string{`server "refused" cannot be reached`, "connection refused"}},
-		"nowhere":   {fault.Unavailable, []string{`server "nowhere" cannot be reached: host "no-such-host.invalid" not found`}},
-		"nobody":    {fault.NotFound, []string{`there is no server "nobody"; the servers are crashes, forbidden, good`}},
+		"hangs": {fault.Unavailable, []string{`server "hangs" was not ready after 300ms`}},
+		"crashes": {fault.Unavailable, []string{`server "crashes" exited while starting (exit status 3); stderr: loading plugins | ` +
+			`fatal: no configuration`}},
+		"missing": {fault.Unavailable, []string{`server "missing" cannot be started: program "no-such-program"`, "install it"}},
+		"npx": {fault.Unavailable, []string{`program "npx" not found`, "install Node.js",
+			"or correct command in the entry npx of servers"}},
+		"forbidden": {fault.Unavailable, []string{`server "forbidden" cannot be started: "/etc/passwd" is not executable`,
+			"entry forbidden of servers"}},
+		"talks":   {fault.Unavailable, []string{`server "talks" exited while starting (exit status 0)`}},
+		"refused": {fault.Unavailable, []string{`server "refused" cannot be reached`, "connection refused"}},
+		"nowhere": {fault.Unavailable, []string{`server "nowhere" cannot be reached: host "no-such-host.invalid" not found`}},
+		"nobody":  {fault.NotFound, []string{`there is no server "nobody"; the servers are crashes, forbidden, good`}},
 	} {
 		all.Go(func() {
 			_, err := call(t.Context(), s, name, "echo", "x")
 			wantError(t, err, c.kind, c.says...)
 			wantEcho(t, s, "good")
-			if st := state(s, name); name != "nobody" && (st.State != upstream.Failed || !strings.HasPrefix(fault.Message(err), st.Reason)) {
+			if st := state(s, name); name != "nobody" && (st.State != upstream.Failed || !strings.HasPrefix(fault.Message(err),
+				st.Reason)) {
 				t.Errorf("%s is %v", name, st)
 			}
 		})
@@ -147,7 +154,8 @@ func TestCallErrors(t *testing.T) {
 		kind         fault.Kind
 		says         []string
 	}{
-		{"good", "crash", fault.Unavailable, []string{`server "good" exited while calling crash (exit status 4); stderr: panic: out of luck`}},
+		{"good", "crash", fault.Unavailable, []string{`server "good" exited while calling crash (exit status 4); stderr: panic: out ` +
+			`of luck`}},
 		{"hurried", "hang", fault.Exhausted, []string{`server "hurried" did not respond within 200ms while calling hang`}},
 		{"good", "huge", fault.Exhausted, []string{`server "good" sent a response of more than 4194304 bytes`, "less"}},
 		{"writes ids last", "huge", fault.Exhausted, []string{`sent a response of more than 4194304 bytes`}},
@@ -159,7 +167,10 @@ func TestCallErrors(t *testing.T) {
 			wantEcho(t, s, c.server)
 		}
 	}
-	until(t, "the server to hear that nobody waits", func() bool { return strings.Contains(strings.Join(state(s, "hurried").Stderr, "\n"), "cancelled") })
+	until(t, "the server to hear that nobody waits", func() bool {
+		return strings.Contains(strings.Join(state(s, "hurried").Stderr, "\n"),
+			"cancelled")
+	})
 }
 
 func TestToolErrorIsFailure(t *testing.T) {
@@ -168,7 +179,8 @@ func TestToolErrorIsFailure(t *testing.T) {
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
 	for name, want := range map[string]tool.Failure{
 		"fail": {Message: "it is broken, [secret]", Data: json.RawMessage(`{"code":7}`), Answer: tool.Result{
-			Parts:      []tool.Part{{Kind: tool.Text, Text: "it is broken, [secret]", Raw: json.RawMessage(`{"type":"text","text":"it is broken, [secret]"}`)}},
+			Parts: []tool.Part{{Kind: tool.Text, Text: "it is broken, [secret]",
+				Raw: json.RawMessage(`{"type":"text","text":"it is broken, [secret]"}`)}},
 			Structured: json.RawMessage(`{"code":7}`),
 		}},
 		"refuse": {Message: `x must not be 5: {"y":1}`, Data: json.RawMessage(`{"y":1}`)},
@@ -200,7 +212,10 @@ func TestCancellation(t *testing.T) {
 	if wantError(t, err, fault.Unavailable, `server "good" was cancelled while calling hang`); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	until(t, "the server to receive the cancellation", func() bool { return strings.Contains(strings.Join(state(s, "good").Stderr, "\n"), "cancelled") })
+	until(t, "the server to receive the cancellation", func() bool {
+		return strings.Contains(strings.Join(state(s, "good").Stderr, "\n"),
+			"cancelled")
+	})
 	wantEcho(t, s, "good")
 }
 
@@ -239,12 +254,13 @@ func TestResultsAreUnchanged(t *testing.T) {
 func TestProgress(t *testing.T) {
 	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}})
 	last := 0.0
-	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "good", Tool: "work"}, Progress: func(done, total float64, message string) {
-		if total != 3 || done <= last || message != fmt.Sprint("step ", done) {
-			t.Errorf("after %v: got %q, %v of %v", last, message, done, total)
-		}
-		last = done
-	}})
+	_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "good", Tool: "work"},
+		Progress: func(done, total float64, message string) {
+			if total != 3 || done <= last || message != fmt.Sprint("step ", done) {
+				t.Errorf("after %v: got %q, %v of %v", last, message, done, total)
+			}
+			last = done
+		}})
 	if err != nil || last != 3 { // intermediate progress may be dropped, the last is not
 		t.Error(err, last)
 	}
@@ -252,10 +268,12 @@ func TestProgress(t *testing.T) {
 
 func TestInvalidOutputIsDropped(t *testing.T) {
 	var log logtest.Log
-	s := open(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{brokenServer(t, "prints"), brokenServer(t, "floods")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{brokenServer(t, "prints"), brokenServer(t, "floods")},
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	wantEcho(t, s, "prints")
 	wantEcho(t, s, "floods")
-	if got := log.String(); strings.Count(got, "invalid message, which is dropped") != 1 || !strings.Contains(got, "Starting server...") || len(got) > 2000 {
+	if got := log.String(); strings.Count(got, "invalid message, which is dropped") != 1 || !strings.Contains(got, "Starting server...") ||
+		len(got) > 2000 {
 		t.Errorf("log: %s", got)
 	}
 	for _, line := range state(s, "floods").Stderr {
@@ -308,7 +326,8 @@ func TestFallbackToOlderProtocol(t *testing.T) {
 }
 
 func TestListPagination(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists much"), brokenServer(t, "never ends"), brokenServer(t, "goes in circles")}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists much"), brokenServer(t, "never ends"),
+		brokenServer(t, "goes in circles")}})
 	l, err := s.List(t.Context(), "lists much")
 	if err != nil || len(l.Tools) != 5500 || l.Tools[5499].Tool != "tool_5499" || l.Tools[0].Server != "lists much" {
 		t.Errorf("%d tools: %v", len(l.Tools), err)
@@ -328,7 +347,8 @@ func TestListDropsInvalidTools(t *testing.T) {
 	schemas := map[string]string{}
 	for _, d := range l.Tools {
 		schemas[d.Tool] = string(d.Input)
-		if d.Tool == "wordy" && (len(d.Description) > 64<<10 || d.Title != "Wordy" || d.Hints.ReadOnly == nil || !*d.Hints.ReadOnly || d.Hints.Destructive != nil) {
+		if d.Tool == "wordy" && (len(d.Description) > 64<<10 || d.Title != "Wordy" || d.Hints.ReadOnly == nil || !*d.Hints.ReadOnly ||
+			d.Hints.Destructive != nil) {
 			t.Errorf("%d %q %+v", len(d.Description), d.Title, d.Hints)
 		}
 	}
@@ -340,14 +360,16 @@ func TestListDropsInvalidTools(t *testing.T) {
 		t.Errorf("%d notes: %s", len(l.Notes), strings.Join(l.Notes, "\n"))
 	}
 	l, err = s.List(t.Context(), "good")
-	if err != nil || l.Tools[0].Description != "says it again" || string(l.Tools[0].Input) != `{"type":"object","maximum":12345678901234567890.10}` {
+	if err != nil || l.Tools[0].Description != "says it again" ||
+		string(l.Tools[0].Input) != `{"type":"object","maximum":12345678901234567890.10}` {
 		t.Errorf("%+v %v", l, err)
 	}
 }
 
 // TestHalfListsAreErrors lists servers that send half a list, or no list: that is not a short or an empty one.
 func TestHalfListsAreErrors(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "forgets its lists"), brokenServer(t, "lists no list"), brokenServer(t, "good")}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "forgets its lists"), brokenServer(t, "lists no list"),
+		brokenServer(t, "good")}})
 	lists := map[string]func(server string) (int, error){
 		"tools": func(server string) (int, error) { l, err := s.List(t.Context(), server); return len(l.Tools), err },
 		"resources": func(server string) (int, error) {
@@ -373,7 +395,8 @@ func TestHalfListsAreErrors(t *testing.T) {
 // TestSkippedItemsAreLogged lists resources and prompts of which some cannot be used.
 func TestSkippedItemsAreLogged(t *testing.T) {
 	var log bytes.Buffer
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists rubbish")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists rubbish")},
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	resources, err := s.ListResources(t.Context(), "lists rubbish")
 	if err != nil || len(resources) != 2 || !strings.Contains(log.String(), "resources=4") {
 		t.Errorf("%+v %v\n%s", resources, err, &log)
@@ -386,7 +409,8 @@ func TestSkippedItemsAreLogged(t *testing.T) {
 
 func TestListChangeIsReported(t *testing.T) {
 	changed := make(chan string, 10)
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "good")},
+		ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if l, err := s.List(t.Context(), "good"); err != nil || len(l.Tools) != 1 {
 		t.Fatal(l, err)
 	}
@@ -405,7 +429,8 @@ func TestNewConnectionReportsListChange(t *testing.T) {
 	changed := make(chan string, 10)
 	server := brokenServer(t, "good")
 	server.Idle = time.Millisecond
-	s := open(t, upstream.Config{Servers: []upstream.Server{server}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{server},
+		ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "good"); err != nil {
 		t.Fatal(err)
 	}

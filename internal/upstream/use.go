@@ -19,7 +19,8 @@ import (
 // limits the concurrency of the server. If the server has expired the session, it has
 // not executed the request, and f runs once more on a new connection. If the server is
 // replaced before the request was sent, f runs on the new one.
-func withSession[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()), f func(callContext, Session) (T, error)) (T, error) {
+func withSession[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()),
+	f func(callContext, Session) (T, error)) (T, error) {
 	for {
 		v, done := s.use(name)
 		if v == nil {
@@ -36,7 +37,8 @@ func withSession[T any](ctx context.Context, s *Set, name, doing string, startin
 
 // onServer is withSession for one server. Its error is errRetired if nothing was sent, because
 // the server was retired before.
-func onServer[T any](ctx context.Context, v *server, doing string, starting func() (started func()), f func(callContext, Session) (T, error)) (T, error) {
+func onServer[T any](ctx context.Context, v *server, doing string, starting func() (started func()),
+	f func(callContext, Session) (T, error)) (T, error) {
 	var none T
 	select {
 	case v.slots <- struct{}{}:
@@ -98,7 +100,8 @@ func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f fu
 }
 
 // withMCPRequest is like withMCPSession, for a request whose error describes its outcome, as that of a call does.
-func withMCPRequest[T any](ctx context.Context, s *Set, ref tool.Ref, doing string, f func(callContext, *mcp.Session) (T, error)) (T, error) {
+func withMCPRequest[T any](ctx context.Context, s *Set, ref tool.Ref, doing string, f func(callContext, *mcp.Session) (T, error)) (T,
+	error) {
 	var made attempts
 	answer, err := withMCPSession(ctx, s, ref.Server, doing, func(ctx callContext, on *mcp.Session) (T, error) {
 		answer, err := f(ctx, on)
@@ -215,7 +218,8 @@ func busyFor(err error) time.Duration {
 
 // pauseWhileAsking wraps ask: the timeout is paused while it runs, and secrets are
 // redacted in the question.
-func (r *redactor) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, tool.Question) (tool.Reply, error)) func(context.Context, tool.Question) (tool.Reply, error) {
+func (r *redactor) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, tool.Question) (tool.Reply, error)) func(context.Context,
+	tool.Question) (tool.Reply, error) {
 	if ask == nil {
 		return nil
 	}
@@ -240,14 +244,16 @@ func pauseWhileHolding(limit *clock.Clock, hold func(context.Context, int64) err
 
 // storeWithoutSecrets wraps store: content that repeats a secret is refused, because it is
 // too large to be redacted.
-func (r *redactor) storeWithoutSecrets(store func(context.Context, []byte) (json.RawMessage, error)) func(context.Context, []byte) (json.RawMessage, error) {
+func (r *redactor) storeWithoutSecrets(store func(context.Context, []byte) (json.RawMessage, error)) func(context.Context,
+	[]byte) (json.RawMessage, error) {
 	if store == nil {
 		return nil
 	}
 	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
 		for _, secret := range r.sentForms() {
 			if bytes.Contains(content, []byte(secret)) {
-				return nil, fault.New(fault.Exhausted, "sent an answer of %d bytes that contains one of its credentials", len(content)).WithHint("request less data per call")
+				return nil, fault.New(fault.Exhausted, "sent an answer of %d bytes that contains one of its credentials", len(content)).
+					WithHint("request less data per call")
 			}
 		}
 		return store(ctx, content)

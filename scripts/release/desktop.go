@@ -25,7 +25,8 @@ func writeDesktop(ctx context.Context, r *release) error {
 		if err != nil {
 			return err
 		}
-		files = append(files, file{name: filepath.Base(r.programs[t]), path: r.programs[t], mode: 0o755}, file{name: "sandpiper-image.tar", path: image, mode: 0o644})
+		files = append(files, file{name: filepath.Base(r.programs[t]), path: r.programs[t], mode: 0o755},
+			file{name: "sandpiper-image.tar", path: image, mode: 0o644})
 		base := fmt.Sprintf("sandpiper_%s_%s", r.version, t)
 		for i := range files {
 			files[i].name = base + "/" + files[i].name

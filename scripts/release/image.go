@@ -35,7 +35,8 @@ func writeImages(ctx context.Context, r *release) error {
 			return err
 		}
 		img = mutate.ConfigMediaType(mutate.MediaType(img, types.OCIManifestSchema1), types.OCIConfigJSON)
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: t.arch}}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: t.arch}}})
 	}
 	dir, err := os.MkdirTemp("", "sandpiper-layout-")
 	if err != nil {
@@ -44,7 +45,8 @@ func writeImages(ctx context.Context, r *release) error {
 	defer os.RemoveAll(dir)
 	at, err := layout.Write(dir, empty.Index)
 	if err == nil { // one entry, so that engines choose the architecture
-		err = at.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "sandpiper:" + r.version}))
+		err = at.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "sandpiper:" +
+			r.version}))
 	}
 	if err != nil {
 		return err
@@ -60,7 +62,8 @@ func writeImages(ctx context.Context, r *release) error {
 	if err != nil {
 		return err
 	}
-	return create(filepath.Join(r.dir, fmt.Sprintf("sandpiper_%s_image.tar", r.version)), func(w io.Writer) error { return writeTar(w, r.time, files) })
+	return create(filepath.Join(r.dir, fmt.Sprintf("sandpiper_%s_image.tar", r.version)),
+		func(w io.Writer) error { return writeTar(w, r.time, files) })
 }
 
 // image returns the image of packaging/Containerfile: the program and glibc, without a shell.
@@ -83,7 +86,8 @@ func (r *release) image(ctx context.Context, t target, media types.MediaType) (v
 		if err != nil {
 			return nil, err
 		}
-		if img, err = mutate.Append(img, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: r.time}, CreatedBy: l.by}}); err != nil {
+		if img, err = mutate.Append(img, mutate.Addendum{Layer: layer,
+			History: v1.History{Created: v1.Time{Time: r.time}, CreatedBy: l.by}}); err != nil {
 			return nil, err
 		}
 	}
@@ -94,10 +98,12 @@ func (r *release) image(ctx context.Context, t target, media types.MediaType) (v
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = "linux", t.arch, v1.Time{Time: r.time}
 	config.Config = v1.Config{
-		User: fmt.Sprintf("%d:%d", user, user), Env: []string{"PATH=/usr/local/bin", "HOME=/data", "XDG_CONFIG_HOME=/etc", "XDG_DATA_HOME=/data", "XDG_CACHE_HOME=/data/cache"},
+		User: fmt.Sprintf("%d:%d", user, user), Env: []string{"PATH=/usr/local/bin", "HOME=/data", "XDG_CONFIG_HOME=/etc",
+			"XDG_DATA_HOME=/data", "XDG_CACHE_HOME=/data/cache"},
 		Entrypoint: []string{"/usr/local/bin/sandpiper"}, Cmd: []string{"serve", "--http", "0.0.0.0:8765"},
 		ExposedPorts: map[string]struct{}{"8765/tcp": {}}, Volumes: map[string]struct{}{"/data": {}}, WorkingDir: "/",
-		Labels: map[string]string{"org.opencontainers.image.title": "sandpiper", "org.opencontainers.image.version": r.version, "org.opencontainers.image.source": homepage, "org.opencontainers.image.licenses": "MIT"},
+		Labels: map[string]string{"org.opencontainers.image.title": "sandpiper", "org.opencontainers.image.version": r.version,
+			"org.opencontainers.image.source": homepage, "org.opencontainers.image.licenses": "MIT"},
 	}
 	return mutate.ConfigFile(img, config)
 }
@@ -118,7 +124,8 @@ func (r *release) baseLayer(ctx context.Context, t target) ([]byte, error) {
 	}
 	l := layer{release: r}
 	l.out = tar.NewWriter(&l.content)
-	for _, d := range []tar.Header{{Name: "data/", Mode: 0o700, Uid: user, Gid: user}, {Name: "tmp/", Mode: 0o1777}, {Name: "etc/", Mode: 0o755}} {
+	for _, d := range []tar.Header{{Name: "data/", Mode: 0o700, Uid: user, Gid: user}, {Name: "tmp/", Mode: 0o1777},
+		{Name: "etc/", Mode: 0o755}} {
 		d.Typeflag = tar.TypeDir
 		l.add(&d, nil)
 	}
@@ -185,7 +192,8 @@ func (l *layer) unpack(c interface {
 			if _, err := io.Copy(&l.authorities, in); err != nil {
 				return err
 			}
-		case strings.HasPrefix(name, "lib"), strings.HasPrefix(name, "usr/lib/"), strings.HasPrefix(name, "usr/share/zoneinfo/"), path.Base(name) == "copyright":
+		case strings.HasPrefix(name, "lib"), strings.HasPrefix(name, "usr/lib/"), strings.HasPrefix(name, "usr/share/zoneinfo/"),
+			path.Base(name) == "copyright":
 			l.add(&tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Mode: h.Mode, Size: h.Size}, in)
 		}
 	}

@@ -36,7 +36,8 @@ func writeNotes(_ context.Context, r *release) error {
 // writeFormula writes a Homebrew formula for the archives that exist.
 func writeFormula(_ context.Context, r *release) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "class Sandpiper < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"MIT\"\n", summary, homepage, r.version)
+	fmt.Fprintf(&text, "class Sandpiper < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"MIT\"\n", summary, homepage,
+		r.version)
 	for _, system := range []struct{ on, os string }{{"on_linux", "linux"}, {"on_macos", "darwin"}} {
 		var archives strings.Builder
 		for _, cpu := range []struct{ on, arch string }{{"on_intel", "amd64"}, {"on_arm", "arm64"}} {
@@ -48,7 +49,8 @@ func writeFormula(_ context.Context, r *release) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&archives, "    %s do\n      url \"%s/releases/download/v%s/%s\"\n      sha256 %q\n    end\n", cpu.on, homepage, r.version, name, sum)
+			fmt.Fprintf(&archives, "    %s do\n      url \"%s/releases/download/v%s/%s\"\n      sha256 %q\n    end\n", cpu.on, homepage,
+				r.version, name, sum)
 		}
 		if archives.Len() > 0 {
 			fmt.Fprintf(&text, "\n  %s do\n%s  end\n", system.on, archives.String())

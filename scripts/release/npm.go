@@ -17,7 +17,8 @@ func writeNPM(_ context.Context, r *release) error {
 	for _, t := range linux {
 		name := "sandpiper-mcp-linux-" + npmArch[t.arch]
 		platforms[name] = r.version
-		err := r.writeNPMPackage(map[string]any{"name": name, "os": []string{"linux"}, "cpu": []string{npmArch[t.arch]}, "libc": []string{"glibc"}},
+		err := r.writeNPMPackage(map[string]any{"name": name, "os": []string{"linux"}, "cpu": []string{npmArch[t.arch]},
+			"libc": []string{"glibc"}},
 			file{name: "bin/sandpiper", path: r.programs[t], mode: 0o755})
 		if err != nil {
 			return err

@@ -18,7 +18,8 @@ import (
 const (
 	homepage    = "https://github.com/sandpiper-mcp/sandpiper"
 	summary     = "MCP server that runs the Python of agents in a sandbox"
-	description = summary + ".\nThe code calls the tools of all connected MCP servers as Python modules,\nand only its summary is returned to the model."
+	description = summary + ".\nThe code calls the tools of all connected MCP servers as Python modules,\nand only its summary is " +
+		"returned to the model."
 )
 
 // writePackages writes a deb and an rpm for each architecture.
@@ -52,18 +53,19 @@ func (r *release) writePackage(tmp, format string, t target, contents files.Cont
 		depends = []string{"glibc >= 2.17"}
 	}
 	info := nfpm.WithDefaults(&nfpm.Info{
-		Name:         "sandpiper",
-		Arch:         t.arch,
-		Platform:     "linux",
-		Version:      r.version,
-		Section:      "devel",
-		Priority:     "optional",
-		Maintainer:   "The Sandpiper authors <sandpiper@localhost>",
-		Description:  description,
-		Homepage:     homepage,
-		License:      "MIT",
-		MTime:        r.time,
-		Overridables: nfpm.Overridables{Depends: depends, Contents: contents, Scripts: nfpm.Scripts{PostInstall: postInstall}, RPM: nfpm.RPM{BuildHost: "localhost"}},
+		Name:        "sandpiper",
+		Arch:        t.arch,
+		Platform:    "linux",
+		Version:     r.version,
+		Section:     "devel",
+		Priority:    "optional",
+		Maintainer:  "The Sandpiper authors <sandpiper@localhost>",
+		Description: description,
+		Homepage:    homepage,
+		License:     "MIT",
+		MTime:       r.time,
+		Overridables: nfpm.Overridables{Depends: depends, Contents: contents, Scripts: nfpm.Scripts{PostInstall: postInstall},
+			RPM: nfpm.RPM{BuildHost: "localhost"}},
 	})
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
@@ -92,7 +94,8 @@ fi
 func (r *release) contents(tmp string, t target) (files.Contents, error) {
 	var all files.Contents
 	add := func(source, destination string, mode os.FileMode) {
-		all = append(all, &files.Content{Source: source, Destination: destination, FileInfo: &files.ContentFileInfo{Mode: mode, MTime: r.time, Owner: "root", Group: "root"}})
+		all = append(all, &files.Content{Source: source, Destination: destination,
+			FileInfo: &files.ContentFileInfo{Mode: mode, MTime: r.time, Owner: "root", Group: "root"}})
 	}
 	add(r.programs[t], "/usr/bin/sandpiper", 0o755)
 	unit, err := os.ReadFile(filepath.Join(r.root, "packaging/sandpiper.service"))

@@ -63,8 +63,10 @@ func TestInstall(t *testing.T) {
 	})
 	t.Run("npm", func(t *testing.T) {
 		to := t.TempDir()
-		execute(t, "npm", "install", "--prefix", to, "--offline", "--no-audit", "--no-fund", "--loglevel=error", filepath.Join(dir, "sandpiper-mcp-linux-"+npmArch[arch]+"-0.9.0-rc.1.tgz"))
-		execute(t, "npm", "install", "--prefix", to, "--offline", "--omit=optional", "--no-audit", "--no-fund", "--loglevel=error", filepath.Join(dir, "sandpiper-mcp-0.9.0-rc.1.tgz"))
+		execute(t, "npm", "install", "--prefix", to, "--offline", "--no-audit", "--no-fund", "--loglevel=error",
+			filepath.Join(dir, "sandpiper-mcp-linux-"+npmArch[arch]+"-0.9.0-rc.1.tgz"))
+		execute(t, "npm", "install", "--prefix", to, "--offline", "--omit=optional", "--no-audit", "--no-fund", "--loglevel=error",
+			filepath.Join(dir, "sandpiper-mcp-0.9.0-rc.1.tgz"))
 		works(t, filepath.Join(to, "node_modules/.bin/sandpiper-mcp"))
 	})
 	t.Run("deb", func(t *testing.T) {
@@ -94,7 +96,9 @@ func TestInstall(t *testing.T) {
 	t.Run("image", func(t *testing.T) {
 		podman := newPodman(t)
 		execute(t, podman, "load", "-i", filepath.Join(dir, "sandpiper_0.9.0-rc.1_image.tar"))
-		if got := execute(t, podman, "run", "--rm", "--network", "none", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "seccomp=../../packaging/seccomp.json", "localhost/sandpiper:0.9.0-rc.1", "exec", "-c", "2**100"); got != power {
+		if got := execute(t, podman, "run", "--rm", "--network", "none", "--cap-drop", "all", "--security-opt", "no-new-privileges",
+			"--security-opt", "seccomp=../../packaging/seccomp.json", "localhost/sandpiper:0.9.0-rc.1", "exec", "-c",
+			"2**100"); got != power {
 			t.Errorf("exec prints %q", got)
 		}
 	})
@@ -126,7 +130,8 @@ func TestOtherArchitectures(t *testing.T) {
 	}
 	dir, to := build(t, newClone(t), "arm64", "archives"), t.TempDir()
 	execute(t, "tar", "-xzf", filepath.Join(dir, "sandpiper_0.9.0-rc.1_linux_arm64.tar.gz"), "-C", to, "--strip-components=1")
-	if got := execute(t, "qemu-aarch64-static", filepath.Join(to, "sandpiper"), "--version"); !strings.HasPrefix(got, "sandpiper "+testVersion+" ") || !strings.Contains(got, "linux/arm64") {
+	if got := execute(t, "qemu-aarch64-static", filepath.Join(to, "sandpiper"), "--version"); !strings.HasPrefix(got,
+		"sandpiper "+testVersion+" ") || !strings.Contains(got, "linux/arm64") {
 		t.Errorf("--version prints %q", got)
 	}
 }
@@ -265,7 +270,8 @@ func debianRoot(t *testing.T) string {
 	if _, err := os.Stat(root); err == nil {
 		return root
 	}
-	mirror := strings.Fields(execute(t, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian", "Component: main"))
+	mirror := strings.Fields(execute(t, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian",
+		"Component: main"))
 	if len(mirror) == 0 {
 		t.Fatal("apt has no Debian mirror")
 	}

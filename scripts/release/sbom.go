@@ -12,7 +12,8 @@ import (
 func writeSBOM(ctx context.Context, r *release) error {
 	for _, t := range linux {
 		path := filepath.Join(r.dir, fmt.Sprintf("sandpiper_%s_%s.cdx.json", r.version, t))
-		_, err := output(ctx, filepath.Join(r.root, "scripts/release"), "go", "tool", "cyclonedx-gomod", "bin", "-json", "-noserial", "-std", "-version", "v"+r.version, "-output", path, r.programs[t])
+		_, err := output(ctx, filepath.Join(r.root, "scripts/release"), "go", "tool", "cyclonedx-gomod", "bin", "-json", "-noserial",
+			"-std", "-version", "v"+r.version, "-output", path, r.programs[t])
 		if err != nil {
 			return err
 		}

@@ -35,8 +35,10 @@ func writeWheels(ctx context.Context, r *release) error {
 		files = append(files,
 			file{name: "sandpiper/bin/sandpiper", path: r.programs[t], mode: 0o755},
 			file{name: info + "METADATA", content: metadata, mode: 0o644},
-			file{name: info + "WHEEL", content: "Wheel-Version: 1.0\nGenerator: sandpiper\nRoot-Is-Purelib: false\n" + tags(tag), mode: 0o644},
-			file{name: info + "entry_points.txt", content: "[console_scripts]\nsandpiper = sandpiper.__main__:main\nsandpiper-mcp = sandpiper.__main__:main\n", mode: 0o644},
+			file{name: info + "WHEEL", content: "Wheel-Version: 1.0\nGenerator: sandpiper\nRoot-Is-Purelib: false\n" + tags(tag),
+				mode: 0o644},
+			file{name: info + "entry_points.txt", content: "[console_scripts]\nsandpiper = sandpiper.__main__:main\nsandpiper-mcp = " +
+				"sandpiper.__main__:main\n", mode: 0o644},
 			file{name: info + "licenses/LICENSE", path: filepath.Join(r.root, "LICENSE"), mode: 0o644},
 			file{name: info + "licenses/NOTICES", path: r.notices, mode: 0o644})
 		record, err := recordOf(files, info+"RECORD")
@@ -103,7 +105,8 @@ func (r *release) metadata(version string) (string, error) {
 	if value("name") != "sandpiper-mcp" || value("requires-python") == "" {
 		return "", fmt.Errorf("clients/python/pyproject.toml has no name sandpiper-mcp or no requires-python")
 	}
-	return fmt.Sprintf("Metadata-Version: 2.4\nName: sandpiper-mcp\nVersion: %s\nSummary: %s\nHome-page: %s\nLicense-Expression: MIT\nLicense-File: LICENSE\nLicense-File: NOTICES\nRequires-Python: %s\nDescription-Content-Type: text/markdown\n\n%s",
+	return fmt.Sprintf("Metadata-Version: 2.4\nName: sandpiper-mcp\nVersion: %s\nSummary: %s\nHome-page: %s\nLicense-Expression: "+
+		"MIT\nLicense-File: LICENSE\nLicense-File: NOTICES\nRequires-Python: %s\nDescription-Content-Type: text/markdown\n\n%s",
 		version, summary, homepage, value("requires-python"), readme.String()), nil
 }
 

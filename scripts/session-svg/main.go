@@ -77,7 +77,8 @@ g { animation: show .2s both }
 		if prompt != "" {
 			prompt = `<tspan class="prompt">` + html.EscapeString(prompt) + `</tspan>`
 		}
-		fmt.Fprintf(&b, `<g style="animation-delay: %.1fs"><text x="%d" y="%d"%s>%s%s</text></g>`+"\n", delay, margin, top+line*i, class, prompt, html.EscapeString(rest))
+		fmt.Fprintf(&b, `<g style="animation-delay: %.1fs"><text x="%d" y="%d"%s>%s%s</text></g>`+"\n", delay, margin, top+line*i, class,
+			prompt, html.EscapeString(rest))
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes(), nil

@@ -51,7 +51,8 @@ func chatEvents(calls []identified) []event {
 			"choices": []any{object{"index": 0, "delta": delta, "finish_reason": reason}}}}
 	}
 	return []event{chunk(message, nil), chunk(object{}, reason),
-		{data: object{"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []any{}, "usage": chatUsage}}, {data: "[DONE]"}}
+		{data: object{"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": []any{}, "usage": chatUsage}},
+		{data: "[DONE]"}}
 }
 
 var chatUsage = object{"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}

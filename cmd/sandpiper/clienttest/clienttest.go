@@ -129,7 +129,8 @@ var dialects = []dialect{
 	{regexp.MustCompile(`/messages$`), readMessages, messageEvents, wholeMessage},
 	{regexp.MustCompile(`/responses$`), readResponses, responseEvents, nil},
 	{regexp.MustCompile(`/chat/completions$`), readChat, chatEvents, wholeChat},
-	{regexp.MustCompile(`:(stream)?[gG]enerateContent$`), readContents, contentEvents, func(calls []identified) any { return contents(calls) }},
+	{regexp.MustCompile(`:(stream)?[gG]enerateContent$`), readContents, contentEvents,
+		func(calls []identified) any { return contents(calls) }},
 }
 
 // ServeHTTP implements http.Handler.

@@ -53,14 +53,16 @@ func messageEvents(calls []identified) []event {
 			typed("content_block_delta", object{"index": i, "delta": delta}), typed("content_block_stop", object{"index": i}))
 	}
 	for i, c := range calls {
-		block(i, object{"type": "tool_use", "id": c.id, "name": c.Tool, "input": object{}}, object{"type": "input_json_delta", "partial_json": c.args()})
+		block(i, object{"type": "tool_use", "id": c.id, "name": c.Tool, "input": object{}},
+			object{"type": "input_json_delta", "partial_json": c.args()})
 	}
 	reason := "tool_use"
 	if len(calls) == 0 {
 		reason = "end_turn"
 		block(0, object{"type": "text", "text": ""}, object{"type": "text_delta", "text": done})
 	}
-	return append(all, typed("message_delta", object{"delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": object{"output_tokens": 2}}),
+	return append(all, typed("message_delta", object{"delta": object{"stop_reason": reason, "stop_sequence": nil},
+		"usage": object{"output_tokens": 2}}),
 		typed("message_stop", object{}))
 }
 

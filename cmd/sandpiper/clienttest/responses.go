@@ -68,12 +68,14 @@ func readResponses(body []byte) (r Request, stream bool, err error) {
 func responseEvents(calls []identified) []event {
 	var items []any
 	for _, c := range calls {
-		item := object{"type": "function_call", "id": "fc_" + c.id, "call_id": c.id, "name": c.Tool, "arguments": c.args(), "status": "completed"}
+		item := object{"type": "function_call", "id": "fc_" + c.id, "call_id": c.id, "name": c.Tool, "arguments": c.args(),
+			"status": "completed"}
 		if c.Namespace != "" {
 			item["namespace"] = c.Namespace
 		}
 		if c.Tool == ToolSearch {
-			item = object{"type": "tool_search_call", "id": "ts_" + c.id, "call_id": c.id, "execution": "client", "status": "completed", "arguments": c.Args}
+			item = object{"type": "tool_search_call", "id": "ts_" + c.id, "call_id": c.id, "execution": "client", "status": "completed",
+				"arguments": c.Args}
 		}
 		items = append(items, item)
 	}
@@ -87,5 +89,6 @@ func responseEvents(calls []identified) []event {
 			typed("response.output_item.done", object{"output_index": i, "item": item}))
 	}
 	return append(all, typed("response.completed", object{"response": object{"id": "r1", "output": items,
-		"usage": object{"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2}}}))
+		"usage": object{"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil,
+			"total_tokens": 2}}}))
 }

@@ -29,19 +29,23 @@ type answer struct {
 }
 
 func main() {
-	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1.0.0"}, &mcp.ServerOptions{Instructions: "Computes with numbers."})
-	mcp.AddTool(s, pure("calculate", "Compute an arithmetic expression."), func(_ context.Context, _ *mcp.CallToolRequest, in expression) (*mcp.CallToolResult, answer, error) {
-		v, err := calculate(in.Expression)
-		return nil, answer{v}, err
-	})
-	mcp.AddTool(s, pure("add", "Add two numbers."), func(_ context.Context, _ *mcp.CallToolRequest, in pair) (*mcp.CallToolResult, answer, error) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1.0.0"},
+		&mcp.ServerOptions{Instructions: "Computes with numbers."})
+	mcp.AddTool(s, pure("calculate", "Compute an arithmetic expression."),
+		func(_ context.Context, _ *mcp.CallToolRequest, in expression) (*mcp.CallToolResult, answer, error) {
+			v, err := calculate(in.Expression)
+			return nil, answer{v}, err
+		})
+	mcp.AddTool(s, pure("add", "Add two numbers."), func(_ context.Context, _ *mcp.CallToolRequest, in pair) (*mcp.CallToolResult, answer,
+		error) {
 		v, err := finite(in.A + in.B)
 		return nil, answer{v}, err
 	})
-	mcp.AddTool(s, pure("multiply", "Multiply two numbers."), func(_ context.Context, _ *mcp.CallToolRequest, in pair) (*mcp.CallToolResult, answer, error) {
-		v, err := finite(in.A * in.B)
-		return nil, answer{v}, err
-	})
+	mcp.AddTool(s, pure("multiply", "Multiply two numbers."),
+		func(_ context.Context, _ *mcp.CallToolRequest, in pair) (*mcp.CallToolResult, answer, error) {
+			v, err := finite(in.A * in.B)
+			return nil, answer{v}, err
+		})
 	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		log.Fatal(err)
 	}
@@ -49,7 +53,8 @@ func main() {
 
 func pure(name, description string) *mcp.Tool {
 	closed := false
-	return &mcp.Tool{Name: name, Description: description, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}}
+	return &mcp.Tool{Name: name, Description: description, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true,
+		OpenWorldHint: &closed}}
 }
 
 func calculate(text string) (float64, error) {

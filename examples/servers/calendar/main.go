@@ -77,9 +77,12 @@ func (c *calendar) serve() error {
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	mcp.AddTool(s, &mcp.Tool{Name: "add_event", Description: "Add an event to the calendar.", InputSchema: schema[newEvent]("date"),
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}}, tool(c.add))
-	mcp.AddTool(s, &mcp.Tool{Name: "list_events", Description: "List the events of a day or a period, by date.", InputSchema: schema[period]("from", "to"), Annotations: readOnly}, tool(c.list))
-	mcp.AddTool(s, &mcp.Tool{Name: "days_between", Description: "Count the days from one date to another.", InputSchema: schema[span]("start", "end"), Annotations: readOnly}, tool(between))
-	mcp.AddTool(s, &mcp.Tool{Name: "weekday", Description: "Tell the day of the week of a date.", InputSchema: schema[day]("date"), Annotations: readOnly}, tool(weekdayOf))
+	mcp.AddTool(s, &mcp.Tool{Name: "list_events", Description: "List the events of a day or a period, by date.",
+		InputSchema: schema[period]("from", "to"), Annotations: readOnly}, tool(c.list))
+	mcp.AddTool(s, &mcp.Tool{Name: "days_between", Description: "Count the days from one date to another.",
+		InputSchema: schema[span]("start", "end"), Annotations: readOnly}, tool(between))
+	mcp.AddTool(s, &mcp.Tool{Name: "weekday", Description: "Tell the day of the week of a date.", InputSchema: schema[day]("date"),
+		Annotations: readOnly}, tool(weekdayOf))
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 

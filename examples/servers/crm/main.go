@@ -87,9 +87,12 @@ func (c *crm) serve() error {
 	if err != nil {
 		return err
 	}
-	mcp.AddTool(s, &mcp.Tool{Name: "upsert_contact", Description: "Add a contact, or replace the one with that e-mail address.", Annotations: write, InputSchema: one}, recorded(c, c.upsertOne))
-	mcp.AddTool(s, &mcp.Tool{Name: "upsert_many", Description: "Add or replace up to 1000 contacts; all of them or, if one is wrong, none.", Annotations: write}, recorded(c, c.upsert))
-	mcp.AddTool(s, &mcp.Tool{Name: "find_contact", Description: "Find the contact with an e-mail address.", Annotations: readOnly}, recorded(c, c.find))
+	mcp.AddTool(s, &mcp.Tool{Name: "upsert_contact", Description: "Add a contact, or replace the one with that e-mail address.",
+		Annotations: write, InputSchema: one}, recorded(c, c.upsertOne))
+	mcp.AddTool(s, &mcp.Tool{Name: "upsert_many", Description: "Add or replace up to 1000 contacts; all of them or, if one is wrong, none.",
+		Annotations: write}, recorded(c, c.upsert))
+	mcp.AddTool(s, &mcp.Tool{Name: "find_contact", Description: "Find the contact with an e-mail address.", Annotations: readOnly},
+		recorded(c, c.find))
 	mcp.AddTool(s, &mcp.Tool{Name: "count", Description: "Count the contacts.", Annotations: readOnly}, recorded(c, c.count))
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }

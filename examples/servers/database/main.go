@@ -97,7 +97,8 @@ func serve(write, read *sql.DB) error {
 			r, err := query(ctx, read, in)
 			return nil, r, err
 		})
-	mcp.AddTool(s, &mcp.Tool{Name: "execute", Description: "Run a statement that changes the database, such as CREATE, INSERT, UPDATE or DELETE.",
+	mcp.AddTool(s, &mcp.Tool{Name: "execute", Description: "Run a statement that changes the database, such as CREATE, INSERT, UPDATE or " +
+		"DELETE.",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no}},
 		func(ctx context.Context, _ *mcp.CallToolRequest, in statement) (*mcp.CallToolResult, change, error) {
 			res, err := write.ExecContext(ctx, in.SQL, in.values()...)
@@ -160,7 +161,8 @@ func scan(found *sql.Rows, columns []string) (map[string]any, error) {
 }
 
 func list(ctx context.Context, db *sql.DB) ([]table, error) {
-	found, err := db.QueryContext(ctx, "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+	found, err := db.QueryContext(ctx, "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER "+
+		"BY name")
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,8 @@ type page struct {
 }
 
 func main() {
-	s := mcp.NewServer(&mcp.Implementation{Name: "sheets", Version: "1.0.0"}, &mcp.ServerOptions{Instructions: "The people here are made up."})
+	s := mcp.NewServer(&mcp.Implementation{Name: "sheets", Version: "1.0.0"},
+		&mcp.ServerOptions{Instructions: "The people here are made up."})
 	closed := false
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}
 	mcp.AddTool(s, &mcp.Tool{Name: "list_sheets", Description: "List the sheets and how many rows each has.", Annotations: readOnly},

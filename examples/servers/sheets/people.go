@@ -38,7 +38,8 @@ var (
 	plans   = []string{"free", "team", "business"}
 	streets = []string{"%d Harbour Street, Bristol BS%d 4QA", "%d Linden Avenue, Springfield, IL 627%d", "Birkenweg %d, 101%d Berlin",
 		"%d rue des Tilleuls, 750%d Paris", "Calle del Olmo %d, 280%d Madrid", "%d Wattle Road, Brunswick VIC 30%d"}
-	phones = []string{"+1 %[1]d-555-01%02[2]d", "(%[1]d) 555-01%02[2]d", "%[1]d.555.01%02[2]d", "+1%[1]d55501%02[2]d", "+44 20 7946 0%[1]d", "07700 900%[1]d", "+49 30 23125 %[1]d",
+	phones = []string{"+1 %[1]d-555-01%02[2]d", "(%[1]d) 555-01%02[2]d", "%[1]d.555.01%02[2]d", "+1%[1]d55501%02[2]d", "+44 20 7946 0%[1]d",
+		"07700 900%[1]d", "+49 30 23125 %[1]d",
 		"+33 1 99 00 %02[2]d %02[3]d", "06 39 98 %02[2]d %02[3]d", "+61 3 5550 %02[2]d%02[3]d", "+44 (0)115 496 0%[1]d"}
 	banks = []string{"DE%s9999%014d", "GB%sTEST%014d", "FR%s9999%019d", "NL%sTEST%010d", "ES%s9999%016d", "CH%s9999%013d"}
 	notes = []string{
@@ -75,7 +76,8 @@ func pick[T any](dice *rand.Rand, from []T) T { return from[dice.IntN(len(from))
 
 // plain returns a name as it is written in a mail address.
 func plain(name string) string {
-	return strings.NewReplacer("ł", "l", "é", "e", "á", "a", "ë", "e", "è", "e", "ö", "o", "ü", "u", "ä", "a", "ó", "o", "ú", "u", "ý", "y", "ı", "i", "ß", "ss", "'", "").
+	return strings.NewReplacer("ł", "l", "é", "e", "á", "a", "ë", "e", "è", "e", "ö", "o", "ü", "u", "ä", "a", "ó", "o", "ú", "u", "ý", "y",
+		"ı", "i", "ß", "ss", "'", "").
 		Replace(strings.ToLower(name))
 }
 

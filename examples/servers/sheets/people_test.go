@@ -16,8 +16,9 @@ func TestScannerFindsAllPersonalData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]detect.Type{"name": detect.Name, "email": detect.Email, "phone": detect.Phone, "ssn": detect.SSN, "social_security_number": detect.SSN,
-		"card": detect.CreditCard, "iban": detect.IBAN, "address": detect.Address, "last_ip": detect.IPAddress}
+	types := map[string]detect.Type{"name": detect.Name, "email": detect.Email, "phone": detect.Phone, "ssn": detect.SSN,
+		"social_security_number": detect.SSN,
+		"card":                   detect.CreditCard, "iban": detect.IBAN, "address": detect.Address, "last_ip": detect.IPAddress}
 	seen := map[string]bool{}
 	for _, s := range sheets {
 		for i := range s.Rows {
@@ -98,13 +99,15 @@ func TestRead(t *testing.T) {
 		in    span
 		rows  int
 		first int
-	}{{span{Sheet: "prospects"}, 40, 1}, {span{Sheet: "customers"}, 100, 1}, {span{"customers", 9_990, 1000}, 10, 9_991}, {span{"prospects", 40, 1}, 0, 0}} {
+	}{{span{Sheet: "prospects"}, 40, 1}, {span{Sheet: "customers"}, 100, 1}, {span{"customers", 9_990, 1000}, 10, 9_991},
+		{span{"prospects", 40, 1}, 0, 0}} {
 		p, err := read(c.in)
 		if err != nil || len(p.Rows) != c.rows || c.rows > 0 && p.Rows[0].ID != c.first {
 			t.Errorf("%+v: %d rows, %v", c.in, len(p.Rows), err)
 		}
 	}
-	for _, in := range []span{{Sheet: "nothing"}, {Sheet: "customers", Limit: 1001}, {Sheet: "customers", Offset: -1}, {Sheet: "customers", Limit: -5}} {
+	for _, in := range []span{{Sheet: "nothing"}, {Sheet: "customers", Limit: 1001}, {Sheet: "customers", Offset: -1},
+		{Sheet: "customers", Limit: -5}} {
 		if _, err := read(in); err == nil {
 			t.Errorf("read accepted %+v", in)
 		}

@@ -87,17 +87,22 @@ func (d *desk) serve() error {
 	add := &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
 	change := &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
-	mcp.AddTool(s, &mcp.Tool{Name: "create_ticket", Description: "Open a ticket.", InputSchema: schema[newTicket](), Annotations: add}, tool(d, d.create))
-	mcp.AddTool(s, &mcp.Tool{Name: "get_ticket", Description: "Show one ticket by its number.", Annotations: readOnly}, tool(d, func(k key) (ticket, error) {
-		t, err := d.find(k.ID)
-		if err != nil {
-			return ticket{}, err
-		}
-		return *t, nil
-	}))
-	mcp.AddTool(s, &mcp.Tool{Name: "list_tickets", Description: "List tickets, by status, priority or label.", InputSchema: schema[filter](), Annotations: readOnly}, tool(d, d.list))
-	mcp.AddTool(s, &mcp.Tool{Name: "update_ticket", Description: "Change members of a ticket, such as its priority or assignee.", InputSchema: schema[update](), Annotations: change}, tool(d, d.update))
-	mcp.AddTool(s, &mcp.Tool{Name: "close_ticket", Description: "Close a ticket, with a comment if wanted.", Annotations: change}, tool(d, d.close))
+	mcp.AddTool(s, &mcp.Tool{Name: "create_ticket", Description: "Open a ticket.", InputSchema: schema[newTicket](), Annotations: add},
+		tool(d, d.create))
+	mcp.AddTool(s, &mcp.Tool{Name: "get_ticket", Description: "Show one ticket by its number.", Annotations: readOnly},
+		tool(d, func(k key) (ticket, error) {
+			t, err := d.find(k.ID)
+			if err != nil {
+				return ticket{}, err
+			}
+			return *t, nil
+		}))
+	mcp.AddTool(s, &mcp.Tool{Name: "list_tickets", Description: "List tickets, by status, priority or label.",
+		InputSchema: schema[filter](), Annotations: readOnly}, tool(d, d.list))
+	mcp.AddTool(s, &mcp.Tool{Name: "update_ticket", Description: "Change members of a ticket, such as its priority or assignee.",
+		InputSchema: schema[update](), Annotations: change}, tool(d, d.update))
+	mcp.AddTool(s, &mcp.Tool{Name: "close_ticket", Description: "Close a ticket, with a comment if wanted.", Annotations: change},
+		tool(d, d.close))
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 

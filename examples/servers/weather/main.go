@@ -46,7 +46,8 @@ type forecast struct {
 const note = "made up: computed from the name of the city, not measured"
 
 func main() {
-	s := mcp.NewServer(&mcp.Implementation{Name: "weather", Version: "1.0.0"}, &mcp.ServerOptions{Instructions: "The weather here is made up."})
+	s := mcp.NewServer(&mcp.Implementation{Name: "weather", Version: "1.0.0"},
+		&mcp.ServerOptions{Instructions: "The weather here is made up."})
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}
 	mcp.AddTool(s, &mcp.Tool{Name: "get_weather", Description: "Made-up current weather of a city.", Annotations: readOnly},
 		func(_ context.Context, _ *mcp.CallToolRequest, in place) (*mcp.CallToolResult, weather, error) {

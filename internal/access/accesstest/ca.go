@@ -28,7 +28,8 @@ func NewCA(t testing.TB, name string) *CA {
 	t.Helper()
 	ca := &CA{t: t}
 	c := ca.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().AddDate(1, 0, 0),
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotAfter: time.Now().AddDate(1, 0, 0),
 	})
 	ca.Cert, ca.key = c.Leaf, c.PrivateKey.(*ecdsa.PrivateKey)
 	return ca
@@ -67,7 +68,8 @@ func (ca *CA) Server(change func(*x509.Certificate)) tls.Certificate {
 // Intermediate issues the certificate of another CA.
 func (ca *CA) Intermediate(name string) *CA {
 	ca.t.Helper()
-	c := ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	c := ca.issue(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign})
 	return &CA{Cert: c.Leaf, t: ca.t, key: c.PrivateKey.(*ecdsa.PrivateKey)}
 }
 

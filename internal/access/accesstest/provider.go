@@ -47,7 +47,8 @@ func Start(t testing.TB) *Provider {
 	p.Rotate()
 	p.server = httptest.NewUnstartedServer(nil)
 	p.URL = "http://" + p.server.Listener.Addr().String()
-	provider, err := op.NewProvider(&op.Config{}, storage{p: p}, op.StaticIssuer(p.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.DiscardHandler)))
+	provider, err := op.NewProvider(&op.Config{}, storage{p: p}, op.StaticIssuer(p.URL), op.WithAllowInsecure(),
+		op.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

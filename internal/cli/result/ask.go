@@ -44,7 +44,8 @@ func unattendedReply(q question.Question) tool.Reply {
 	if q.Approval == "" {
 		return tool.Reply{Action: tool.Cancel}
 	}
-	reason := approval.NotAsked + ": there is no terminal to ask for approval; run the command at a terminal without --json, or allow this call in the policy"
+	reason := approval.NotAsked + ": there is no terminal to ask for approval; run the command at a terminal without --json, or allow " +
+		"this call in the policy"
 	if q.From != "" {
 		reason += fmt.Sprintf(" of sandpiper.yaml: policy: {rules: [{tool: %q, decision: allow}]}", q.From)
 	}

@@ -94,7 +94,8 @@ func scopeWords(choices []scopeChoice) []string {
 // confirmAlways shows the rule that an answer adds, and asks again: nothing else reminds the person of it later.
 func confirmAlways(ctx context.Context, env *cli.Env, choices []scopeChoice) bool {
 	i := slices.IndexFunc(choices, func(c scopeChoice) bool { return c.scope == string(grant.Tool) })
-	fmt.Fprintf(env.Stderr, "Always allows %s.\n%s ", cli.Visible(strings.TrimPrefix(choices[i].effect, "also ")), cli.StyleFor(env.Stderr).Dim("Add the rule? [y/N]"))
+	fmt.Fprintf(env.Stderr, "Always allows %s.\n%s ", cli.Visible(strings.TrimPrefix(choices[i].effect, "also ")), cli.StyleFor(env.Stderr).
+		Dim("Add the rule? [y/N]"))
 	line, _ := env.ReadLine(ctx)
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(line))
 }

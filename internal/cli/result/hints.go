@@ -23,7 +23,8 @@ const noInput = "input() is not available: pass values as context_vars"
 func explainMissingFile(env *cli.Env, r *reply.Result) {
 	if m := noFile.FindStringSubmatch(r.Error); m != nil {
 		if path := m[1] + m[2] + m[3]; isOwnFile(path) {
-			r.Hint = fmt.Sprintf("code sees only /workspace: `sandpiper files put %[1]s` copies the file there, as does --file %[1]s before the code runs", path)
+			r.Hint = fmt.Sprintf("code sees only /workspace: `sandpiper files put %[1]s` copies the file there, as does --file %[1]s "+
+				"before the code runs", path)
 			if name := filepath.Base(path); name != path {
 				r.Hint += "; code then reads " + name
 			}

@@ -21,13 +21,15 @@ func printPlan(env *cli.Env, r reply.Result) {
 	for _, c := range r.Plan {
 		env.Printf("%d. %s %s\n", c.Call, cli.VisibleName(c.String()), cli.Visible(string(c.Args)))
 		for _, ref := range c.References {
-			env.Printf("   %s is %s of the result of call %d\n", cli.VisibleName(ref.Argument.String()), cli.VisibleName(cmp.Or(ref.Result.String(), "all")), ref.Call)
+			env.Printf("   %s is %s of the result of call %d\n", cli.VisibleName(ref.Argument.String()),
+				cli.VisibleName(cmp.Or(ref.Result.String(), "all")), ref.Call)
 		}
 	}
 	if r.PlanEndsAt != nil {
 		fmt.Fprintln(env.Stderr, s.Yellow("note:"), cli.Visible(r.PlanEndsAt.Note))
 	}
 	if r.PlanID != "" {
-		fmt.Fprintln(env.Stderr, s.Dim("to approve and apply the plan within 24 hours: "+strings.Trim(cli.Completed(env, "`sandpiper executions resume "+r.PlanID+"`"), "`")))
+		fmt.Fprintln(env.Stderr, s.Dim("to approve and apply the plan within 24 hours: "+strings.Trim(cli.Completed(env,
+			"`sandpiper executions resume "+r.PlanID+"`"), "`")))
 	}
 }

@@ -45,7 +45,8 @@ func Wait(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, 
 			for _, q := range e.Questions {
 				closed := x.QuestionClosed(q.ID)
 				answer := Ask(ctx, env, q, closed)
-				if _, err := d.Runner.Attach(ctx, home, x.ID(), question.Answer{q.ID: answer}); err != nil && fault.KindOf(err) != fault.NotFound {
+				if _, err := d.Runner.Attach(ctx, home, x.ID(),
+					question.Answer{q.ID: answer}); err != nil && fault.KindOf(err) != fault.NotFound {
 					env.Warn(fault.Message(err))
 					x.RepeatQuestions()
 				}
@@ -103,7 +104,8 @@ func Print(ctx context.Context, env *cli.Env, r reply.Result) error {
 func printSuspended(env *cli.Env, r reply.Result) {
 	s := cli.StyleFor(env.Stderr)
 	fmt.Fprintln(env.Stderr, s.Yellow("suspended:"), cli.Visible(r.Error))
-	env.Hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
+	env.Hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a "+
+		"signal; a daemon must run", r.ExecutionID))
 }
 
 // JSON is a result that is encoded as execute_code does, plus its images.

@@ -33,7 +33,8 @@ func imageProtocolOf(clients func(string) string) imageProtocol {
 		return kitty
 	case program == "iTerm.app" || program == "WezTerm" || clients("LC_TERMINAL") == "iTerm2":
 		return iTerm2
-	case strings.HasPrefix(term, "foot") || strings.HasPrefix(term, "mlterm") || strings.HasPrefix(term, "contour") || strings.Contains(term, "sixel"):
+	case strings.HasPrefix(term, "foot") || strings.HasPrefix(term, "mlterm") || strings.HasPrefix(term, "contour") ||
+		strings.Contains(term, "sixel"):
 		return sixel
 	}
 	return ""

@@ -117,7 +117,8 @@ func TestSixel(t *testing.T) {
 func TestTerminalImageRefuses(t *testing.T) {
 	huge := asPNG(t, noise(1, 1))
 	copy(huge[16:24], []byte{0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff}) // its width and height
-	for name, data := range map[string][]byte{"no image": []byte("\x1b]0;title\a"), "nothing": nil, "a huge image": huge, "a cut image": asPNG(t, noise(9, 9))[:60]} {
+	for name, data := range map[string][]byte{"no image": []byte("\x1b]0;title\a"), "nothing": nil, "a huge image": huge,
+		"a cut image": asPNG(t, noise(9, 9))[:60]} {
 		if out, err := terminalImage(kitty, data); err == nil {
 			t.Errorf("%s is shown: %q", name, out)
 		}

@@ -18,14 +18,16 @@ type span struct {
 // unnecessary variable does less harm than a secret in a file.
 var (
 	secretPart  = lazyregexp.New(`(?i)token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|cookie|webhook|signature|connection_?string`)
-	secretWords = []string{"key", "keys", "auth", "authorization", "session", "dsn", "pwd", "pass", "pat", "jwt", "bearer", "sig", "creds", "connection", "private", "code"}
+	secretWords = []string{"key", "keys", "auth", "authorization", "session", "dsn", "pwd", "pass", "pat", "jwt", "bearer", "sig", "creds",
+		"connection", "private", "code"}
 	// A value is not a secret if it is a number and its name has one of countWords, a
 	// path and one of pathWords, or a URL and one of urlWords.
 	countWords = []string{"max", "min", "limit", "count", "timeout", "ttl", "size", "length", "budget", "expiry", "expires", "port"}
 	pathWords  = []string{"file", "path", "dir", "directory", "folder", "sock", "socket", "store", "cert", "credentials"}
 	urlWords   = []string{"url", "uri", "endpoint", "host", "issuer", "domain", "server", "base", "audience"}
 	// plainValues are not secrets, whatever their name.
-	plainValues = []string{"true", "false", "yes", "no", "on", "off", "none", "null", "oauth", "oauth2", "basic", "bearer", "default", "auto", "env", "browser", "device", "stdio", "http", "sse", "required", "optional", "enabled", "disabled"}
+	plainValues = []string{"true", "false", "yes", "no", "on", "off", "none", "null", "oauth", "oauth2", "basic", "bearer", "default",
+		"auto", "env", "browser", "device", "stdio", "http", "sse", "required", "optional", "enabled", "disabled"}
 )
 
 var (
@@ -163,7 +165,8 @@ func isSecret(name, value string) bool {
 		return false
 	case pathLike().MatchString(value) && (has(pathWords) || strings.Count(value, `\`) > 1):
 		return false
-	case urlLike().MatchString(value) && (has(urlWords) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name), "webhook"):
+	case urlLike().MatchString(value) && (has(urlWords) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name),
+		"webhook"):
 		return false
 	}
 	return true

@@ -48,7 +48,8 @@ func Check(path string) error {
 		return Error(path, err)
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o200 == 0 {
-		return fault.New(fault.Denied, "%s is read-only or not a regular file", path).WithHint("if another program generates it, configure that program")
+		return fault.New(fault.Denied, "%s is read-only or not a regular file", path).
+			WithHint("if another program generates it, configure that program")
 	}
 	return nil
 }
@@ -92,7 +93,8 @@ func Lock(dir string) (unlock func(), err error) {
 	}
 	l := flock.New(list + ".lock")
 	if ok, err := l.TryLock(); err != nil || !ok {
-		return nil, fault.Wrap(fault.Unavailable, err, "another sandpiper init is running").WithHint("run the command again when it has finished")
+		return nil, fault.Wrap(fault.Unavailable, err, "another sandpiper init is running").
+			WithHint("run the command again when it has finished")
 	}
 	return func() { _ = l.Unlock() }, nil
 }

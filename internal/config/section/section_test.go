@@ -104,7 +104,8 @@ func TestFields(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	want := "keep tenant,most restart,size,age,every,strict,open,mode,dir,key,url,note,inner.depth,depth,list structured,words structured,prices structured,names structured,own,base"
+	want := "keep tenant,most restart,size,age,every,strict,open,mode,dir,key,url,note,inner.depth,depth,list structured,words " +
+		"structured,prices structured,names structured,own,base"
 	if got := strings.Join(names, ","); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -112,16 +113,20 @@ func TestFields(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for _, c := range []struct{ key, text, want string }{
-		{"keep", "90", "1m30s"}, {"keep", "soon", "is \"soon\"; it must be a time of at most 24h"}, {"keep", "25h", "it must be a time of at most 24h"},
-		{"most", "10", "10"}, {"most", "11", "is \"11\"; it must be a whole number from 1 to 10"}, {"most", "1.5", "whole number"}, {"most", "99999999999999999999", "whole number"},
+		{"keep", "90", "1m30s"}, {"keep", "soon", "is \"soon\"; it must be a time of at most 24h"}, {"keep", "25h",
+			"it must be a time of at most 24h"},
+		{"most", "10", "10"}, {"most", "11", "is \"11\"; it must be a whole number from 1 to 10"}, {"most", "1.5", "whole number"}, {"most",
+			"99999999999999999999", "whole number"},
 		{"size", "2", "2097152"}, {"size", "never", "0"}, {"size", "101", "from 1 to 100"},
 		{"age", "30d", "720h0m0s"}, {"age", "never", "0s"}, {"age", "-1d", "or never"},
 		{"every", "7d", "168h0m0s"}, {"every", "8d", "a time from 1s to 7d"}, {"every", "1ms", "a time from 1s to 7d"},
 		{"strict", "true", "true"}, {"strict", "yes", "is \"yes\"; it must be true or false"},
 		{"mode", "strict", "strict"}, {"mode", "strickt", "it must be off, on or strict; did you mean strict?"},
 		{"dir", "~/a/../b", "/home/b"}, {"dir", "a", "/base/a"}, {"dir", "/c", "/c"}, {"dir", "", "a path"}, {"dir", "a\x00", "a path"},
-		{"key", "${K}", "${K}"}, {"key", "sk-123", "must be a reference to the key, not the key"}, {"key", "${K} and", "must be a reference"},
-		{"url", "http://a/b", "http://a/b"}, {"url", "${URL}", "${URL}"}, {"url", "http://u:p@a/", "without user"}, {"url", "ftp://a", "must be a URL"},
+		{"key", "${K}", "${K}"}, {"key", "sk-123", "must be a reference to the key, not the key"}, {"key", "${K} and",
+			"must be a reference"},
+		{"url", "http://a/b", "http://a/b"}, {"url", "${URL}", "${URL}"}, {"url", "http://u:p@a/", "without user"}, {"url", "ftp://a",
+			"must be a URL"},
 		{"base", "${URL}/a?b", "${URL}/a?b"}, {"base", "http://", "http://"}, {"base", "a.example", "must begin with http:// or https://"},
 		{"note", "", ""}, {"note", "a b", "a b"}, {"note", "a\nb", "a name on one line"},
 		{"inner.depth", "9", "9"}, {"depth", "0", "from 1 to 9"},
@@ -161,11 +166,14 @@ func node(t *testing.T, text string) ast.Node {
 func TestStructures(t *testing.T) {
 	for _, c := range []struct{ key, text, want, hint string }{
 		{key: "list", text: "[]", want: "[]"},
-		{key: "list", text: "- name: a\n  inputs: {x: 1}\n  run: {skill: s}\n- {name: b}", want: `[{"Name":"a","Inputs":{"x":1},"Run":{"Skill":"s"},"At":"f line 1"},{"Name":"b","Inputs":null,"Run":{"Skill":""},"At":"f line 4"}]`},
+		{key: "list", text: "- name: a\n  inputs: {x: 1}\n  run: {skill: s}\n- {name: b}",
+			want: `[{"Name":"a","Inputs":{"x":1},"Run":{"Skill":"s"},"At":"f line ` +
+				`1"},{"Name":"b","Inputs":null,"Run":{"Skill":""},"At":"f line 4"}]`},
 		{key: "list", text: "a", want: "must be a list"},
 		{key: "list", text: "- a", want: "f line 1: entry 1 of list must contain keys such as inputs, name, run"},
 		{key: "list", text: "- {name: a}\n- {nam: b}", want: `f line 2: entry 2 of list has no key "nam"; did you mean "name"?`},
-		{key: "list", text: "- {name: a, run: {skil: s}}", want: `f line 1: entry 1 of list ("a") run has no key "skil"; did you mean "skill"?`},
+		{key: "list", text: "- {name: a, run: {skil: s}}", want: `f line 1: entry 1 of list ("a") run has no key "skil"; did you mean ` +
+			`"skill"?`},
 		{key: "list", text: "- {name: ' '}", want: `entry 1 of list (" ") name is empty`},
 		{key: "list", text: "- {run: {skill: s}}", want: "f line 1: entry 1 of list has no name", hint: "add name: NAME"},
 		{key: "list", text: "- {name: a, inputs: [1]}", want: "inputs must be a mapping of argument names to values"},

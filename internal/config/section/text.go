@@ -102,7 +102,8 @@ func setText(v reflect.Value, tag reflect.StructTag, text string, from Source) e
 			return err
 		}
 	default:
-		if text == "" && form != "text" || len(text) > 1000 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if text == "" && form != "text" || len(text) > 1000 || strings.ContainsFunc(text,
+			func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return Must(text, "a name on one line")
 		}
 	}
@@ -227,7 +228,8 @@ func Path(text string, from Source) (string, error) {
 // checkURL reports that a text is no URL without credentials, or a reference to one.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
-	if strings.HasPrefix(text, "${") || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+	if strings.HasPrefix(text, "${") || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&
+		u.RawQuery == "" && u.Fragment == "" {
 		return nil
 	}
 	return invalid("must be a URL with http:// or https:// and without user, query and fragment")

@@ -60,7 +60,8 @@ func setNode(v reflect.Value, tag reflect.StructTag, key string, n ast.Node, fro
 	case v.Kind() == reflect.Struct:
 		return setStruct(v, key, n, from)
 	case v.Kind() == reflect.Float64:
-		if _, scalar := n.(ast.ScalarNode); !scalar || yaml.NodeToValue(n, v.Addr().Interface()) != nil || !(v.Float() >= 0) || math.IsInf(v.Float(), 0) {
+		if _, scalar := n.(ast.ScalarNode); !scalar || yaml.NodeToValue(n, v.Addr().Interface()) != nil || !(v.Float() >= 0) ||
+			math.IsInf(v.Float(), 0) {
 			return invalid("must be a number of at least 0, such as 0.15")
 		}
 		return nil

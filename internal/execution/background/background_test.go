@@ -33,7 +33,8 @@ type tally struct {
 }
 
 func newTally() *tally {
-	return &tally{Backend: fake.New(fake.Config{}), release: make(chan struct{}), running: map[string]int{}, most: map[string]int{}, runs: map[string]int{}}
+	return &tally{Backend: fake.New(fake.Config{}), release: make(chan struct{}), running: map[string]int{}, most: map[string]int{},
+		runs: map[string]int{}}
 }
 
 func (c *tally) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {

@@ -116,11 +116,14 @@ func (c Claim) notRun(ctx context.Context, err error) error {
 
 // end ends an execution that did not run with an explanation.
 func (c Claim) end(ctx context.Context, o journal.RunOutcome, why string) error {
-	return c.endWith(ctx, o, reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why}, Details: reply.Details{Output: []string{}, ExecutionID: c.Execution}})
+	return c.endWith(ctx, o, reply.Result{Status: sandbox.Cancelled,
+		Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why},
+		Details: reply.Details{Output: []string{}, ExecutionID: c.Execution}})
 }
 
 // endWith ends an execution with a result.
 func (c Claim) endWith(ctx context.Context, o journal.RunOutcome, res reply.Result) error {
 	text, err := json.Marshal(res)
-	return errors.Join(err, c.Home.Journal.End(context.WithoutCancel(ctx), c.Execution, journal.End{State: journal.Ended, Outcome: o, Result: text}))
+	return errors.Join(err, c.Home.Journal.End(context.WithoutCancel(ctx), c.Execution,
+		journal.End{State: journal.Ended, Outcome: o, Result: text}))
 }

@@ -26,7 +26,8 @@ func (s *Scheduler) Dispatch(ctx context.Context, h *home.Home, b execution.Stor
 	case err != nil:
 		return "", err
 	case checked.SessionID != "":
-		return "", fault.New(fault.Invalid, "session_id %.60q cannot be combined with a background execution, which has an interpreter of its own", checked.SessionID)
+		return "", fault.New(fault.Invalid, "session_id %.60q cannot be combined with a background execution, which has an interpreter "+
+			"of its own", checked.SessionID)
 	case checked.DryRun:
 		return "", fault.New(fault.Invalid, "dry_run cannot be combined with a background execution")
 	}

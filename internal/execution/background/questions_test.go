@@ -40,7 +40,8 @@ func newAsking(t *testing.T, grace time.Duration) asking {
 	x := asking{d, b, owner, ""}
 	x.use(t, func(h *home.Home) {
 		code := "call ask {\"question\":\"Go on?\"}\n# ask"
-		if x.id, err = d.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, journal.ResumeOnRestart); err != nil {
+		if x.id, err = d.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}},
+			journal.ResumeOnRestart); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -28,7 +28,8 @@ func CheckEvent(event string, value json.RawMessage) error {
 	case !json.Valid(value):
 		return fault.New(fault.Invalid, "the value of the signal is not JSON: %.60q", value).WithHint(`quote texts: '"yes"'`)
 	case len(value) > journal.MaxSignalBytes:
-		return fault.New(fault.Exhausted, "the value of the signal has %d bytes of JSON; at most %d are allowed", len(value), journal.MaxSignalBytes).
+		return fault.New(fault.Exhausted, "the value of the signal has %d bytes of JSON; at most %d are allowed", len(value),
+			journal.MaxSignalBytes).
 			WithHint("write large data to a file in /workspace, and send its name")
 	}
 	return nil

@@ -28,7 +28,8 @@ func TestAnswerWaitsForQuestion(t *testing.T) {
 	process := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	t.Cleanup(func() { process.Close(); db.Close() })
 	runs := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: process}).Runs()
-	if err := runs.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+	if err := runs.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart,
+		Request: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	form, err := question.ParseForm(nil)
@@ -64,7 +65,8 @@ func TestAnswerWaitsForQuestion(t *testing.T) {
 		return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"answer":"` + text + `"}`)}
 	}
 	for _, name := range []string{"q1", "q2"} {
-		if err := Answer(t.Context(), runs, "exec_1", question.Answer{name: reply(map[string]string{"q1": "to A", "q2": "to B"}[name])}); err != nil {
+		if err := Answer(t.Context(), runs, "exec_1", question.Answer{name: reply(map[string]string{"q1": "to A",
+			"q2": "to B"}[name])}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +104,8 @@ func TestQuestionsOfKilledProcess(t *testing.T) {
 		return journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: process}), process
 	}
 	log, process := start()
-	if err := log.Runs().Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+	if err := log.Runs().Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart,
+		Request: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	record := log.NewRecord("exec_1", func() ([]byte, error) { return []byte("{}"), nil }, true)
@@ -122,7 +125,8 @@ func TestQuestionsOfKilledProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		open = append(open, question.Question{ID: question.ID(n), Schema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}}}`)})
+		open = append(open, question.Question{ID: question.ID(n),
+			Schema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}}}`)})
 	}
 	shown, _ := json.Marshal(State{Questions: open})
 	if _, err := log.Runs().SetLive(t.Context(), "exec_1", shown); err != nil {

@@ -81,7 +81,8 @@ func (p *Plan) call(ctx context.Context, caller tool.Caller, c toolcall.Planned,
 		return nil, err
 	}
 	if res.Outcome == tool.Unknown {
-		return nil, &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: it was answered with an error of HTTP"}
+		return nil, &tool.Failure{Ref: c.Ref, Unknown: true,
+			Message: "it is unknown whether " + c.Ref.String() + " took effect: it was answered with an error of HTTP"}
 	}
 	answer, ok := res.Value()
 	if !ok {
@@ -101,8 +102,10 @@ func explain(res *reply.Result) {
 		return
 	}
 	s := res.Applied[i]
-	what := map[string]string{reply.CallFailed: "failed", reply.CallUnknown: "may have been made", reply.CallNotMade: "was not made"}[s.State]
+	what := map[string]string{reply.CallFailed: "failed", reply.CallUnknown: "may have been made",
+		reply.CallNotMade: "was not made"}[s.State]
 	res.Status, res.ErrorType = sandbox.Raised, reply.TypePlan
-	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it and not undone: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Applied)-i-1)
+	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it and not undone: %d; not made: %d", s.Call, s.Ref, what,
+		s.Error, i, len(res.Applied)-i-1)
 	res.Hint = "the plan is closed; make a new one for the remaining calls"
 }

@@ -56,7 +56,8 @@ func (r *DryRun) SetEnd(e End) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.end = &reply.PlanEnd{Call: n, Line: e.Line, Note: fmt.Sprintf("the plan ends after call %d: line %d %s, which is unknown until the call is made", n, e.Line, e.Why)}
+	r.end = &reply.PlanEnd{Call: n, Line: e.Line, Note: fmt.Sprintf("the plan ends after call %d: line %d %s, which is unknown until the "+
+		"call is made", n, e.Line, e.Why)}
 	return nil
 }
 

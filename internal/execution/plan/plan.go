@@ -74,7 +74,8 @@ func save(ctx context.Context, log *journal.Log, p stored) (string, error) {
 
 // NotFound returns the error for a plan that cannot be applied.
 func NotFound(id string) error {
-	return fault.New(fault.NotFound, "there is no plan %.60q that can be applied: it was applied or denied, or is more than %d hours old", id, int(ttl.Hours())).
+	return fault.New(fault.NotFound, "there is no plan %.60q that can be applied: it was applied or denied, or is more than %d hours old",
+		id, int(ttl.Hours())).
 		WithHint("make a new plan with execute_code and dry_run")
 }
 
@@ -96,7 +97,8 @@ func Open(ctx context.Context, log *journal.Log, id string, check Check) (*Plan,
 	for _, c := range p.Calls {
 		if err := check(ctx, p.Subset, c); err != nil {
 			_ = p.Close(ctx)
-			return nil, fault.Wrap(fault.KindOf(err), err, "the plan was not applied: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+			return nil, fault.Wrap(fault.KindOf(err), err, "the plan was not applied: %s", fault.Message(err)).
+				WithHint("%s", fault.Hint(err))
 		}
 	}
 	return p, nil

@@ -82,11 +82,16 @@ func TestApplyStopsAtFirstCallThatIsNotDone(t *testing.T) {
 		state   string
 		message string
 	}{
-		{"failure", &tool.Failure{Message: "no such row"}, reply.CallFailed, "call 2 of the plan, s.t, failed: no such row; made before it and not undone: 1; not made: 1"},
-		{"unknown outcome", &tool.Failure{Message: "no answer", Unknown: true}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: no answer; made before it and not undone: 1; not made: 1"},
-		{"not sent", &tool.Failure{Message: "cannot be reached", NotMade: true, Local: true}, reply.CallNotMade, "call 2 of the plan, s.t, was not made: cannot be reached; made before it and not undone: 1; not made: 1"},
-		{"no answer", &tool.Failure{Message: "did not respond within 1m0s", Unknown: true, Local: true}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: did not respond within 1m0s; made before it and not undone: 1; not made: 1"},
-		{"refusal", fault.New(fault.Denied, "policy says block"), reply.CallFailed, "call 2 of the plan, s.t, failed: policy says block; made before it and not undone: 1; not made: 1"},
+		{"failure", &tool.Failure{Message: "no such row"}, reply.CallFailed,
+			"call 2 of the plan, s.t, failed: no such row; made before it and not undone: 1; not made: 1"},
+		{"unknown outcome", &tool.Failure{Message: "no answer", Unknown: true}, reply.CallUnknown,
+			"call 2 of the plan, s.t, may have been made: no answer; made before it and not undone: 1; not made: 1"},
+		{"not sent", &tool.Failure{Message: "cannot be reached", NotMade: true, Local: true}, reply.CallNotMade,
+			"call 2 of the plan, s.t, was not made: cannot be reached; made before it and not undone: 1; not made: 1"},
+		{"no answer", &tool.Failure{Message: "did not respond within 1m0s", Unknown: true, Local: true}, reply.CallUnknown,
+			"call 2 of the plan, s.t, may have been made: did not respond within 1m0s; made before it and not undone: 1; not made: 1"},
+		{"refusal", fault.New(fault.Denied, "policy says block"), reply.CallFailed,
+			"call 2 of the plan, s.t, failed: policy says block; made before it and not undone: 1; not made: 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			log := newLog(t)

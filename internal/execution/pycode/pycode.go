@@ -33,7 +33,8 @@ func Check(code string) error {
 		return fault.New(fault.Invalid, "code has %d bytes; at most %d are allowed", len(code), MaxBytes).
 			WithHint("write data to a workspace file and read it from the code")
 	case strings.IndexByte(code, 0) >= 0:
-		return fault.New(fault.Invalid, "code has a NUL character at byte %d; Python source must not contain one", strings.IndexByte(code, 0))
+		return fault.New(fault.Invalid, "code has a NUL character at byte %d; Python source must not contain one",
+			strings.IndexByte(code, 0))
 	case !utf8.ValidString(code):
 		return fault.New(fault.Invalid, "code is not valid UTF-8")
 	}

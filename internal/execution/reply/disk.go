@@ -22,7 +22,8 @@ func (r *Result) ExplainDisk(ctx context.Context, files *workspace.Files) {
 		r.setError(files.NearlyFull(), "The execution was ended: ")
 	case r.Status == sandbox.Raised && r.Limit == sandbox.LimitDisk:
 		r.Limit = ""
-		r.Hint = "the file system that was written to is full: /tmp and /dev/shm are small and count as memory; this is not the workspace quota"
+		r.Hint = "the file system that was written to is full: /tmp and /dev/shm are small and count as memory; this is not the " +
+			"workspace quota"
 		if err := files.CheckReserve(0); err != nil {
 			r.Limit = sandbox.LimitHostDisk
 			r.setHint(err)

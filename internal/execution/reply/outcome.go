@@ -122,7 +122,8 @@ func (g Limits) Explain(r *Result, out sandbox.Outcome, cause error) {
 		r.Status = sandbox.Crashed
 		r.ErrorType = TypeCrashed
 		r.Error = "The Python process died: " + cmp.Or(out.Error, "the reason is unknown")
-		r.Hint = "files in /workspace are intact; run it again, and if it dies again, change what calls into C (ctypes, deep recursion) or uses much memory"
+		r.Hint = "files in /workspace are intact; run it again, and if it dies again, change what calls into C (ctypes, deep recursion) " +
+			"or uses much memory"
 	}
 }
 
@@ -150,7 +151,8 @@ func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 // timeoutHint returns the hint after a timeout.
 func (g Limits) timeoutHint() string {
 	if g.Timeout >= g.MaxTimeout {
-		return fmt.Sprintf("%s is the maximum, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate results in /workspace", Seconds(g.MaxTimeout))
+		return fmt.Sprintf("%s is the maximum, unless the operator raises sandbox.max_timeout: do less in one call and keep intermediate "+
+			"results in /workspace", Seconds(g.MaxTimeout))
 	}
 	return fmt.Sprintf("do less in one call, or set timeout_seconds up to %s", FormatSeconds(g.MaxTimeout))
 }
@@ -173,15 +175,18 @@ func (g Limits) describeLimit(out sandbox.Outcome) (what, next string) {
 	case sandbox.LimitProcesses:
 		what, next = "Limit"+withCount(" of ", int64(l.Processes))+" on processes and threads reached", "start fewer at once"
 	case sandbox.LimitOpenFiles:
-		what, next = "Limit"+withCount(" of ", int64(l.OpenFiles))+" on open files reached", "close files after use, for example with a with block"
+		what, next = "Limit"+withCount(" of ", int64(l.OpenFiles))+" on open files reached",
+			"close files after use, for example with a with block"
 	case sandbox.LimitFileSize:
 		what, next = "File size limit"+withAmount(" of ", formatBytes(l.FileBytes))+" reached", "write several smaller files"
 	case sandbox.LimitCPU:
 		what, next = "CPU time limit"+withCount(" of ", int64(l.CPU.Seconds()))+" seconds reached", "do less in one call"
 	case sandbox.LimitResult:
-		what, next = "The result is larger than the limit"+withAmount(" of ", formatBytes(l.ResultBytes)), "return a summary and write the rest to a file in /workspace"
+		what, next = "The result is larger than the limit"+withAmount(" of ", formatBytes(l.ResultBytes)),
+			"return a summary and write the rest to a file in /workspace"
 	case sandbox.LimitOutput:
-		what, next = "Output limit"+withAmount(" of ", formatBytes(g.OutputBytes))+" reached", "print less and write data to a file in /workspace"
+		what, next = "Output limit"+withAmount(" of ", formatBytes(g.OutputBytes))+" reached",
+			"print less and write data to a file in /workspace"
 	case sandbox.LimitDisk:
 		what, next = "No space is left", "delete files that are no longer needed with delete_file"
 	case sandbox.LimitHostDisk:

@@ -37,7 +37,8 @@ func TestUnwritableOutputIsCountedAndReported(t *testing.T) {
 	var r Result
 	o.Finish(t.Context(), &r)
 	f := r.OutputFile
-	if !m.aborted || m.committed || f == nil || f.Path != "" || f.Items != 100 || f.Bytes != 1100 || !strings.Contains(f.Note, "could not be stored") {
+	if !m.aborted || m.committed || f == nil || f.Path != "" || f.Items != 100 || f.Bytes != 1100 || !strings.Contains(f.Note,
+		"could not be stored") {
 		t.Errorf("%+v, aborted %v", f, m.aborted)
 	}
 	if strings.Contains(f.Note, "no space") {
@@ -52,7 +53,8 @@ func FuzzOutput(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("\n"), 500), uint16(100))
 	f.Fuzz(func(t *testing.T, in []byte, room uint16) {
 		m := &memory{}
-		o := &Output{path: "/workspace/x", truncate: head, replyLeft: int(room), bytesLeft: 1 << 30, create: func() (file, error) { return m, nil }}
+		o := &Output{path: "/workspace/x", truncate: head, replyLeft: int(room), bytesLeft: 1 << 30,
+			create: func() (file, error) { return m, nil }}
 		items := bytes.Split(in, []byte("\n"))
 		for _, item := range items {
 			if err := o.Add(item); err != nil {

@@ -21,7 +21,8 @@ import (
 
 // Limits of live interpreters. If one is reached, the least recently used idle interpreter ends.
 type Limits struct {
-	Idle      time.Duration `key:"idle,restart" project:"lower"`                     // time without a call after which an interpreter ends; 0 means 15 min
+	// time without a call after which an interpreter ends; 0 means 15 min
+	Idle      time.Duration `key:"idle,restart" project:"lower"`
 	PerTenant int           `key:"per_tenant,tenant" range:"1 4096" project:"lower"` // live interpreters of one tenant; 0 means 8
 	Live      int           `key:"live,restart" range:"1 4096" project:"lower"`      // of all tenants; 0 means 64
 	Waiting   int           // calls that wait for the previous one of the same session; 0 means 16
@@ -107,7 +108,8 @@ func (s *Pool) acquire(ctx context.Context, p Key) (*Interpreter, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-limit.C:
-		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.Session, reply.Seconds(s.cfg.Wait)).
+		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.Session,
+			reply.Seconds(s.cfg.Wait)).
 			WithHint("wait until it has ended, or use another session_id")
 	}
 	s.removeUser(in)
@@ -123,7 +125,8 @@ func (s *Pool) addUser(p Key) (*Interpreter, error) {
 		s.all[p] = in
 	}
 	if in.users > s.cfg.Waiting {
-		return nil, fault.New(fault.Exhausted, "session %q is running a call and %d more are waiting; it runs one call at a time", p.Session, s.cfg.Waiting).
+		return nil, fault.New(fault.Exhausted, "session %q is running a call and %d more are waiting; it runs one call at a time",
+			p.Session, s.cfg.Waiting).
 			WithHint("wait until they have ended, or use another session_id")
 	}
 	in.users++

@@ -93,7 +93,8 @@ func (p *Pool) Rebuild(ctx context.Context, o Rebuild) (*Rebuilt, error) {
 }
 
 // replaySteps replays all steps but those to skip. If one fails, it returns its number.
-func replaySteps(ctx context.Context, steps []session.Step, o Rebuild, turn *Interpreter, skip map[int]error) (b *Rebuilt, failed int, err error) {
+func replaySteps(ctx context.Context, steps []session.Step, o Rebuild, turn *Interpreter, skip map[int]error) (b *Rebuilt, failed int,
+	err error) {
 	b = &Rebuilt{ID: o.Session, Differs: []Different{}, Notes: []string{}}
 	if len(steps) > 0 && steps[0].Number > 1 {
 		b.note("tasks before %s are no longer in the log: the variables that they set are missing", steps[0].ID())

@@ -44,7 +44,8 @@ type Spec struct {
 // tokens or the reverse, or its limits are too high.
 func (now Spec) allows(in Spec, maxMemoryMB int) bool {
 	above := func(started, now int64) bool { return now != 0 && (started == 0 || started > now) }
-	return in.Selection == now.Selection && in.Sandbox.Satisfies(now.Sandbox) && in.Layer == now.Layer && in.Mode == now.Mode && in.MemoryMB <= maxMemoryMB &&
+	return in.Selection == now.Selection && in.Sandbox.Satisfies(now.Sandbox) && in.Layer == now.Layer && in.Mode == now.Mode &&
+		in.MemoryMB <= maxMemoryMB &&
 		!above(in.WorkspaceDisk, now.WorkspaceDisk) && !above(in.WorkspaceFiles, now.WorkspaceFiles)
 }
 
@@ -126,7 +127,8 @@ func (s *Step) resume(ctx context.Context, w Want) error {
 	}
 	s.state = reply.SessionLive
 	if has := s.in.MemoryMB; w.MemoryMB != 0 && w.MemoryMB != has {
-		return fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", w.MemoryMB, s.Session, has).
+		return fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", w.MemoryMB, s.Session,
+			has).
 			WithHint("omit memory_mb, or use another session_id")
 	}
 	return nil
@@ -162,7 +164,8 @@ func otherSubset(session, has, asked string) error {
 		}
 		return "/mcp/p/" + subset
 	}
-	return fault.New(fault.Invalid, "session %q has the servers of %s, and this request those of %s; a running session keeps its servers", session, path(has), path(asked)).
+	return fault.New(fault.Invalid, "session %q has the servers of %s, and this request those of %s; a running session keeps its servers",
+		session, path(has), path(asked)).
 		WithHint("use another session_id for %s", path(asked))
 }
 
@@ -194,10 +197,12 @@ func (s *Step) End(res reply.Result, err error, logged session.Step, record *jou
 }
 
 func (s *Step) note() string {
-	rebuild := fmt.Sprintf("to restore them resume_session, or `sandpiper session resume %[1]s`, replays its tasks without repeating calls; their code is in /workspace/sessions/%[1]s.json", s.Session)
+	rebuild := fmt.Sprintf("to restore them resume_session, or `sandpiper session resume %[1]s`, replays its tasks without repeating "+
+		"calls; their code is in /workspace/sessions/%[1]s.json", s.Session)
 	switch {
 	case s.replaced && s.state == reply.SessionRestarted:
-		return "the operator has changed the settings, and the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
+		return "the operator has changed the settings, and the session has a fresh interpreter: variables of earlier calls are lost; " +
+			rebuild
 	case s.state == reply.SessionRestarted:
 		return "the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
 	case s.state == reply.SessionEnded:

@@ -37,7 +37,8 @@ func (h *Host) Methods() []hostcall.Method {
 	return []hostcall.Method{
 		hostcall.New("save_skill", hostcall.Replayed, h.save),
 		hostcall.New("load_skill", hostcall.Replayed|hostcall.Quick, h.load),
-		hostcall.New("list_skills", hostcall.Replayed|hostcall.Quick, func(ctx context.Context, _ struct{}) (any, error) { return h.find(ctx, skill.Query{}) }),
+		hostcall.New("list_skills", hostcall.Replayed|hostcall.Quick,
+			func(ctx context.Context, _ struct{}) (any, error) { return h.find(ctx, skill.Query{}) }),
 		hostcall.New("search_skills", hostcall.Replayed|hostcall.Quick, func(ctx context.Context, a searchArgs) (any, error) {
 			return h.find(ctx, skill.Query{Text: a.Query, Tags: a.Tags, Limit: 20})
 		}),
@@ -148,7 +149,8 @@ func (h *Host) use(ctx context.Context, a hostcall.Name) (any, error) {
 		h.Warn(fmt.Sprintf("skill %s uses tools that cannot be called now: %s", a.Name, strings.Join(why, "; ")))
 	}
 	if why := found.Metadata.Stale; len(why) > 0 {
-		h.Warn(fmt.Sprintf("skill %s is stale, since tools that it uses have changed: %s; check it, and save it again", a.Name, strings.Join(why, "; ")))
+		h.Warn(fmt.Sprintf("skill %s is stale, since tools that it uses have changed: %s; check it, and save it again", a.Name,
+			strings.Join(why, "; ")))
 	}
 	return nil, nil
 }

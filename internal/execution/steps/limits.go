@@ -94,7 +94,8 @@ func (h *Host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
 		}
 	}
 	if running >= hostcall.MaxConcurrent || len(l.all) >= maxTimeLimits {
-		return nil, fault.New(fault.Exhausted, "%d time limits run and %d have expired; at most %d run at a time, and %d in all", running, len(l.all)-running, hostcall.MaxConcurrent, maxTimeLimits)
+		return nil, fault.New(fault.Exhausted, "%d time limits run and %d have expired; at most %d run at a time, and %d in all", running,
+			len(l.all)-running, hostcall.MaxConcurrent, maxTimeLimits)
 	}
 	number := s.Number
 	if number == 0 {
@@ -211,7 +212,8 @@ func (h *Host) Within(ctx context.Context) (context.Context, func(error), error)
 		}
 		if one.expired {
 			stop()
-			return nil, nil, fault.Wrap(fault.Unavailable, errTimeLimit, "the call was not made: the time limit of the function that makes it has expired")
+			return nil, nil, fault.Wrap(fault.Unavailable, errTimeLimit,
+				"the call was not made: the time limit of the function that makes it has expired")
 		}
 		stops = append(stops, context.AfterFunc(one.ctx, func() { cancel(errTimeLimit) }))
 		one.calls.Add(1)

@@ -41,9 +41,11 @@ func (h *Host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawM
 		if err := h.inspectLarge(ctx, ref, content, a.JSON); err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("%s/%s.%s.%s", home.ResultsDir, h.Execution, rand.Text()[:8], map[bool]string{true: "json", false: "txt"}[a.JSON])
+		name := fmt.Sprintf("%s/%s.%s.%s", home.ResultsDir, h.Execution, rand.Text()[:8],
+			map[bool]string{true: "json", false: "txt"}[a.JSON])
 		if err := h.Owner.Home.Workspace.Write(ctx, name, content); err != nil {
-			return nil, fault.Wrap(fault.KindOf(err), err, "sent an answer of %d bytes, which could not be stored in the workspace: %s", len(content), fault.Message(err)).
+			return nil, fault.Wrap(fault.KindOf(err), err, "sent an answer of %d bytes, which could not be stored in the workspace: %s",
+				len(content), fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
 		}
 		a.Path = "/workspace/" + name
@@ -101,7 +103,8 @@ func (h *Host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, i
 			return err
 		}
 		if marked {
-			return fault.New(fault.Exhausted, "sent an answer of %d bytes that contains text in the form of privacy tokens, which is possible only in smaller answers", len(content)).
+			return fault.New(fault.Exhausted, "sent an answer of %d bytes that contains text in the form of privacy tokens, which is "+
+				"possible only in smaller answers", len(content)).
 				WithHint("request less data per call")
 		}
 	}

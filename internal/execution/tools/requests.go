@@ -17,7 +17,10 @@ import (
 func requests(h *Host) []hostcall.Method {
 	return []hostcall.Method{
 		request(h, "list_resources", func(ctx context.Context, a serverArgs) (any, error) { return h.resources(ctx, a.Server, false) }),
-		request(h, "list_resource_templates", func(ctx context.Context, a serverArgs) (any, error) { return h.resources(ctx, a.Server, true) }),
+		request(h, "list_resource_templates", func(ctx context.Context, a serverArgs) (any,
+			error) {
+			return h.resources(ctx, a.Server, true)
+		}),
 		request(h, "read_resource", func(ctx context.Context, a serverArgs) (any, error) {
 			var read Answer
 			err := h.asker.Resource(ctx, a.Server, a.URI, func(uri string) (err error) {

@@ -77,7 +77,8 @@ func (c *concurrentCalls) explain(server string) string {
 	if last.end-first.end < minLost {
 		return ""
 	}
-	return fmt.Sprintf("%d concurrent calls of %s took %s, one after another: the server, or its limit `concurrency`, takes one call at a time",
+	return fmt.Sprintf("%d concurrent calls of %s took %s, one after another: the server, or its limit `concurrency`, takes one call "+
+		"at a time",
 		len(c.calls), server, took.Round(100*time.Millisecond))
 }
 

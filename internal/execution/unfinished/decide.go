@@ -48,7 +48,8 @@ func Decide(ctx context.Context, r *execution.Runner, h *home.Home, id string, n
 		err = closeQuestions(ctx, h, id, number)
 	}
 	if err == nil {
-		r.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"), Outcome: "unknown_call"})
+		r.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"),
+			Outcome: "unknown_call"})
 	}
 	return errors.Join(err, record.End(ctx, end))
 }
@@ -68,7 +69,8 @@ func decideElsewhere(ctx context.Context, h *home.Home, id string, number int, d
 		_, err := onlyUnknownCall(all, id, d)
 		return err
 	}
-	_, err = h.Approvals.Answer(ctx, asked[0].ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: approval.DecisionNote(d), Asked: true})
+	_, err = h.Approvals.Answer(ctx, asked[0].ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: approval.DecisionNote(d),
+		Asked: true})
 	return err
 }
 
@@ -93,7 +95,8 @@ func questionsAbout(ctx context.Context, h *home.Home, id string, number int) ([
 	}
 	all, err := h.Approvals.List(ctx, true)
 	return slices.DeleteFunc(all, func(r approval.Request) bool {
-		return r.Kind != approval.Outcome || r.State != approval.Open && r.State != approval.Approved || r.Execution != id || number != 0 && r.Occurrence != number
+		return r.Kind != approval.Outcome || r.State != approval.Open && r.State != approval.Approved || r.Execution != id ||
+			number != 0 && r.Occurrence != number
 	}), err
 }
 

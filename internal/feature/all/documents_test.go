@@ -91,7 +91,8 @@ func loads(t *testing.T, text string) (*config.Config, error) {
 	for _, m := range regexp.MustCompile(`\$\{([A-Z_]+)\}`).FindAllStringSubmatch(text, -1) {
 		environ = append(environ, m[1]+"="+m[1]+"_and_enough_letters_for_a_token")
 	}
-	return config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ, Features: daemon.Sections(feature.OfDaemon(all.Features()))})
+	return config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ,
+		Features: daemon.Sections(feature.OfDaemon(all.Features()))})
 }
 
 func TestDocumentExamplesLoad(t *testing.T) {
@@ -147,7 +148,8 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range names {
-		if last := k[strings.LastIndexByte(k, '.')+1:]; last == "dir" || last == "api_version" { // rejected, or of one provider, in search.md
+		// rejected, or of one provider, in search.md
+		if last := k[strings.LastIndexByte(k, '.')+1:]; last == "dir" || last == "api_version" {
 			continue
 		}
 		at, found := any(documented), true
@@ -160,7 +162,8 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		}
 	}
 	names = nil
-	for _, entry := range []any{&policy.Rule{}, &policy.Budget{}, &guardrail.HookConfig{}, &redact.Flow{}, &detect.Pattern{}, &schedule.Entry{}} {
+	for _, entry := range []any{&policy.Rule{}, &policy.Budget{}, &guardrail.HookConfig{}, &redact.Flow{}, &detect.Pattern{},
+		&schedule.Entry{}} {
 		for _, f := range section.Fields(entry) {
 			names = append(names, f.Name[strings.LastIndexByte(f.Name, '.')+1:])
 		}

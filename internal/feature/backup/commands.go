@@ -74,7 +74,8 @@ func runBackup(ctx context.Context, env *cli.Env, file string, k keys) error {
 	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		if in, err := of(d).Contains(file); err != nil || in {
 			if err == nil {
-				err = fault.New(fault.Invalid, "%s is in the data directory, which it is a backup of", file).WithHint("give a name on another disk")
+				err = fault.New(fault.Invalid, "%s is in the data directory, which it is a backup of", file).
+					WithHint("give a name on another disk")
 			}
 			return err
 		}
@@ -108,7 +109,8 @@ func reportBackup(env *cli.Env, file string, b Backup) error {
 			"they are not part of the backup", b.Skipped))
 	}
 	if b.Changed > 0 {
-		env.Warn(fmt.Sprintf("%s changed by code while being read, and may be in the backup in a mixed state", cli.Count(b.Changed, "file")))
+		env.Warn(fmt.Sprintf("%s changed by code while being read, and may be in the backup in a mixed state",
+			cli.Count(b.Changed, "file")))
 	}
 	if env.JSON {
 		err := env.WriteJSON(map[string]any{
@@ -130,7 +132,8 @@ func reportBackup(env *cli.Env, file string, b Backup) error {
 			file, cli.Count(b.Tenants, "tenant"), cli.Count(b.Files, "file"), cli.Count(b.Bytes, "byte"))
 	}
 	for _, m := range b.Missing {
-		env.Warn(fmt.Sprintf("tenant %s is not, or not completely, in the backup: %s", cli.VisibleName(cmp.Or(m.Tenant.String(), "?")), m.Error))
+		env.Warn(fmt.Sprintf("tenant %s is not, or not completely, in the backup: %s", cli.VisibleName(cmp.Or(m.Tenant.String(), "?")),
+			m.Error))
 	}
 	if len(b.Missing) > 0 {
 		return cli.Exit(cli.ExitFailed)

@@ -157,7 +157,8 @@ func (b *openFile) readManifest() error {
 
 // verify reads the whole file. It fails if that is truncated or altered.
 func (b *openFile) verify(ctx context.Context, key []byte) error {
-	damaged := fault.New(fault.Invalid, "%s is truncated, or was changed after sandpiper backup wrote it; nothing was changed", b.file.Name()).
+	damaged := fault.New(fault.Invalid, "%s is truncated, or was changed after sandpiper backup wrote it; nothing was changed",
+		b.file.Name()).
 		WithHint("restore another backup")
 	if b.size <= 0 {
 		return damaged

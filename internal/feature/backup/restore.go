@@ -120,6 +120,9 @@ func (k *Backups) RestoreTenant(ctx context.Context, file File, id tenant.ID, re
 	if err := b.verify(ctx, mac); err != nil {
 		return done, err
 	}
-	done.Archived, err = k.homes.Restore(ctx, id, replace, func(add func(*tar.Header, io.Reader) error) error { return b.entries(ctx, add) })
+	done.Archived, err = k.homes.Restore(ctx, id, replace, func(add func(*tar.Header, io.Reader) error) error {
+		return b.entries(ctx,
+			add)
+	})
 	return done, err
 }

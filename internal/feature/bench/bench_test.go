@@ -54,7 +54,8 @@ func TestNotesMentionLoad(t *testing.T) {
 	if got := text(0.9, false); strings.Contains(got, "busy") || strings.Contains(got, "--quick") {
 		t.Errorf("notes of an idle machine: %s", got)
 	}
-	if got := text(1.1, true); !strings.Contains(got, "busy before the run (load 1.10 on 4 processors)") || !strings.Contains(got, "--quick") {
+	if got := text(1.1, true); !strings.Contains(got, "busy before the run (load 1.10 on 4 processors)") || !strings.Contains(got,
+		"--quick") {
 		t.Errorf("notes of a quick run on a busy machine: %s", got)
 	}
 }

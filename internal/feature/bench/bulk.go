@@ -74,7 +74,8 @@ func (b *bench) bulk(ctx context.Context) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, Row{Name: a.name, Measure: a.measure, Value: median(ours), Unit: "ms", Aim: a.aim}.withBare(median(bare)+ms(loading), ofBare))
+		rows = append(rows, Row{Name: a.name, Measure: a.measure, Value: median(ours), Unit: "ms",
+			Aim: a.aim}.withBare(median(bare)+ms(loading), ofBare))
 	}
 	return rows, nil
 }

@@ -76,7 +76,8 @@ func (b *bench) httpCalls(ctx context.Context) ([]Row, error) {
 			}
 		}
 	}
-	return []Row{{Name: "http_adds", Measure: "overhead of HTTP for a warm call, p50", Value: median(took[1]) - median(took[0]), Unit: "ms", Aim: "0.3 ms"}}, nil
+	return []Row{{Name: "http_adds", Measure: "overhead of HTTP for a warm call, p50", Value: median(took[1]) - median(took[0]), Unit: "ms",
+		Aim: "0.3 ms"}}, nil
 }
 
 // spacedCalls makes sequential calls with pauses. After every fifth call it starts a
@@ -153,7 +154,8 @@ func (b *bench) saturated(ctx context.Context, d *rig.Daemon) (rows []Row, err e
 		if err != nil {
 			return nil, err
 		}
-		row := Row{Name: fmt.Sprintf("saturated_%d", callers), Value: ours, Unit: "/s", Measure: fmt.Sprintf("executions, callers without pause: %d", callers)}
+		row := Row{Name: fmt.Sprintf("saturated_%d", callers), Value: ours, Unit: "/s",
+			Measure: fmt.Sprintf("executions, callers without pause: %d", callers)}
 		if callers >= cores {
 			row.Aim = fmt.Sprintf("%d/s on %d processors", 350*cores, cores)
 		}

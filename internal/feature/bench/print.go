@@ -77,7 +77,8 @@ const maxLoadShare = 0.25
 func notes(m report.Machine, quick bool) []string {
 	list := []string{"bare is the embedded CPython, started for each execution; compare ratios, since absolute times depend on the machine"}
 	if m.Load > maxLoadShare*float64(m.Processors) {
-		list = append(list, fmt.Sprintf("the machine was busy before the run (load %.2f on %d processors): the values are too high", m.Load, m.Processors))
+		list = append(list, fmt.Sprintf("the machine was busy before the run (load %.2f on %d processors): the values are too high", m.Load,
+			m.Processors))
 	}
 	if quick {
 		list = append(list, "a quick run makes few calls; run without --quick to compare")

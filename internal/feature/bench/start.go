@@ -22,7 +22,8 @@ func (b *bench) veryFirstStart(ctx context.Context) ([]Row, error) {
 	if b.bare, err = b.rig.Bare(); err != nil {
 		return nil, err
 	}
-	return []Row{{Name: "very_first_start", Measure: "very first start, unpacking Python", Value: ms(took), Unit: "ms", Aim: "4,000 ms"}}, nil
+	return []Row{{Name: "very_first_start", Measure: "very first start, unpacking Python", Value: ms(took), Unit: "ms", Aim: "4,000 ms"}},
+		nil
 }
 
 // start measures the time from the start of the program to its first result.

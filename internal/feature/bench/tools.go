@@ -71,9 +71,11 @@ func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Row{Row{Name: "upstream_calls", Measure: fmt.Sprintf("%d calls of a tool; bare: by a plain client", n), Value: median(ours), Unit: "ms", Aim: "1.3 of bare"}.
+	return []Row{Row{Name: "upstream_calls", Measure: fmt.Sprintf("%d calls of a tool; bare: by a plain client", n), Value: median(ours),
+		Unit: "ms", Aim: "1.3 of bare"}.
 		withBare(median(bare), ofBare),
-		{Name: "upstream_callers", Measure: fmt.Sprintf("executions with 3 calls of a tool, %d callers", upstreamCallers), Value: many, Unit: "/s", Aim: "110/s"}}, nil
+		{Name: "upstream_callers", Measure: fmt.Sprintf("executions with 3 calls of a tool, %d callers", upstreamCallers), Value: many,
+			Unit: "/s", Aim: "110/s"}}, nil
 }
 
 // serverConfig writes a configuration with one server.

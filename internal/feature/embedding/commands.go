@@ -81,7 +81,8 @@ func runAdd(ctx context.Context, env *cli.Env, name string, from local.Source) e
 		return env.WriteJSON(m)
 	}
 	env.Printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, cli.VisibleName(m.Path))
-	env.Printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", cli.VisibleName(m.Name))
+	env.Printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n",
+		cli.VisibleName(m.Name))
 	return nil
 }
 

@@ -12,7 +12,8 @@ import (
 
 // Settings are the keys of the feature.
 type Settings struct {
-	Model   model.Config  `key:"search.embeddings"`                 // an empty Provider means keyword search only; Resolve and Dir are not set
+	// an empty Provider means keyword search only; Resolve and Dir are not set
+	Model   model.Config  `key:"search.embeddings"`
 	Timeout time.Duration `key:"search.embeddings.timeout,restart"` // limit for the vector of a query; 0 means the default
 }
 

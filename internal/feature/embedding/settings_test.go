@@ -66,8 +66,10 @@ func trusted(t *testing.T, files map[string]string) *config.Config {
 }
 
 func TestEmbeddingsAreParsed(t *testing.T) {
-	azure := []string{"AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com", "AZURE_OPENAI_API_KEY=secret", "AZURE_OPENAI_EMBEDDER_NAME=ada", "AZURE_OPENAI_EMBEDDER_VERSION=2023-05-15"}
-	azureOnly := Settings{Model: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada", Key: "${AZURE_OPENAI_API_KEY}", APIVersion: "2023-05-15"}}
+	azure := []string{"AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com", "AZURE_OPENAI_API_KEY=secret", "AZURE_OPENAI_EMBEDDER_NAME=ada",
+		"AZURE_OPENAI_EMBEDDER_VERSION=2023-05-15"}
+	azureOnly := Settings{Model: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada",
+		Key: "${AZURE_OPENAI_API_KEY}", APIVersion: "2023-05-15"}}
 	for name, c := range map[string]struct {
 		yaml, dotenv string
 		environ      []string
@@ -75,10 +77,12 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 	}{
 		"openai": {"{provider: openai, model: m, api_key: '${OPENAI_API_KEY}', dimensions: 256, timeout: 1s}", "", nil, Settings{
 			Model: model.Config{Provider: "openai", Model: "m", Key: "${OPENAI_API_KEY}", Dimensions: 256}, Timeout: time.Second}},
-		"ollama":         {"{provider: ollama, model: all-minilm, url: 'http://10.0.0.1:11434'}", "", azure, Settings{Model: model.Config{Provider: "ollama", Model: "all-minilm", URL: "http://10.0.0.1:11434"}}},
+		"ollama": {"{provider: ollama, model: all-minilm, url: 'http://10.0.0.1:11434'}", "", azure,
+			Settings{Model: model.Config{Provider: "ollama", Model: "all-minilm", URL: "http://10.0.0.1:11434"}}},
 		"not configured": {"", "", azure, Settings{}},
 		"azure from the environment": {"{provider: azure}", "", azure, Settings{
-			Model: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada", Key: "${AZURE_OPENAI_API_KEY}", APIVersion: "2023-05-15"}}},
+			Model: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada", Key: "${AZURE_OPENAI_API_KEY}",
+				APIVersion: "2023-05-15"}}},
 		"azure from .env": {"{provider: azure, model: large}", strings.Join(azure, "\n"), nil, Settings{
 			Model: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "large", Key: "${AZURE_OPENAI_API_KEY}"}}},
 		"azure from the file": {"{provider: azure, model: m, url: 'https://y', api_key: '${file:/k}', api_version: v}", "", azure, Settings{
@@ -88,8 +92,10 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 		"azure of .env and the same": {"", strings.Join(azure, "\n"), azure, azureOnly},
 		"azure of .env, incomplete":  {"", strings.Join(azure[:2], "\n"), azure, Settings{}},
 		"none":                       {"none", strings.Join(azure, "\n"), azure, Settings{}},
-		"another than azure of .env": {"{provider: ollama, model: m}", strings.Join(azure, "\n"), nil, Settings{Model: model.Config{Provider: "ollama", Model: "m"}}},
-		"limits of azure of .env":    {"{timeout: 1s}", strings.Join(azure, "\n"), nil, Settings{Model: azureOnly.Model, Timeout: time.Second}},
+		"another than azure of .env": {"{provider: ollama, model: m}", strings.Join(azure, "\n"), nil,
+			Settings{Model: model.Config{Provider: "ollama", Model: "m"}}},
+		"limits of azure of .env": {"{timeout: 1s}", strings.Join(azure, "\n"), nil,
+			Settings{Model: azureOnly.Model, Timeout: time.Second}},
 		"from variables": {"", "", []string{"SANDPIPER_SEARCH_EMBEDDINGS_PROVIDER=ollama", "SANDPIPER_SEARCH_EMBEDDINGS_MODEL=m"}, Settings{
 			Model: model.Config{Provider: "ollama", Model: "m"}}},
 	} {
@@ -113,11 +119,13 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 // may a project.
 func TestEnvironmentDoesNotRedirectSearch(t *testing.T) {
 	dotenv := "AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com\nAZURE_OPENAI_API_KEY=secret\nAZURE_OPENAI_EMBEDDER_NAME=ada\n"
-	for _, other := range []string{"AZURE_OPENAI_ENDPOINT=https://other.openai.azure.com", "AZURE_OPENAI_API_KEY=other", "AZURE_OPENAI_EMBEDDER_NAME=x", "AZURE_OPENAI_EMBEDDER_VERSION=v", "AZURE_OPENAI_ENDPOINT="} {
+	for _, other := range []string{"AZURE_OPENAI_ENDPOINT=https://other.openai.azure.com", "AZURE_OPENAI_API_KEY=other",
+		"AZURE_OPENAI_EMBEDDER_NAME=x", "AZURE_OPENAI_EMBEDDER_VERSION=v", "AZURE_OPENAI_ENDPOINT="} {
 		src := sources(t, map[string]string{"work/.env": dotenv, "work/sandpiper.yaml": ""}, other)
 		got, err := config.Load(src)
 		name, _, _ := strings.Cut(other, "=")
-		if err != nil || config.Of[Settings](got).Model.Provider != "" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], name+" in the environment differs from .env, so search uses no embeddings") {
+		if err != nil || config.Of[Settings](got).Model.Provider != "" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0],
+			name+" in the environment differs from .env, so search uses no embeddings") {
 			t.Errorf("%s: %+v, %v", other, got, err)
 		}
 	}
@@ -127,15 +135,18 @@ func TestEnvironmentDoesNotRedirectSearch(t *testing.T) {
 	}
 	got = trusted(t, map[string]string{"work/sandpiper.yaml": "search: {embeddings: {provider: openai, url: 'http://evil.example'}}\n"})
 	if s := config.Of[Settings](got); s.Model.Provider != "" || s.Model.URL != "" ||
-		!slices.Contains(got.Warnings, "sandpiper.yaml line 1: search.embeddings.url has no effect in a project; set it in your own configuration") {
+		!slices.Contains(got.Warnings, "sandpiper.yaml line 1: search.embeddings.url has no effect in a project; set it in your own "+
+			"configuration") {
 		t.Errorf("%+v, %q", s, got.Warnings)
 	}
 }
 
 func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be none, openai, azure, ollama or local`,
-		"{model: m}":                                             "search.embeddings.model has no effect without search.embeddings.provider",
+		"{provider: cohere, model: m}": `search.embeddings.provider is "cohere"; it must be none, openai, ` +
+			`azure, ollama or local`,
+		"{model: m}": "search.embeddings.model has no effect without " +
+			"search.embeddings.provider",
 		"{provider: openai, api_key: sk-secret}":                 "search.embeddings.api_key must be a reference to the key",
 		"{provider: openai, api_key: '${A} sk-secret'}":          "search.embeddings.api_key must be a reference to the key",
 		"{provider: openai, url: 'https://u:sk-secret@x'}":       "search.embeddings.url must be a URL",
@@ -153,7 +164,8 @@ func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 	} {
 		src := sources(t, map[string]string{"work/sandpiper.yaml": "search:\n  embeddings: " + yaml})
 		_, err := config.Load(src)
-		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) || !strings.Contains(fault.Message(err), "sandpiper.yaml line 2") {
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) || !strings.Contains(fault.Message(err),
+			"sandpiper.yaml line 2") {
 			t.Errorf("%s: %v", yaml, err)
 		}
 		if err != nil && strings.Contains(err.Error()+fault.Hint(err), "sk-") {
@@ -165,9 +177,11 @@ func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 // The keys are those of one section, which a running daemon keeps.
 func TestReloadKeepsTheModel(t *testing.T) {
 	old := load(t, map[string]string{"work/sandpiper.yaml": "search: {embeddings: {provider: local}}\n"})
-	next := load(t, map[string]string{"work/sandpiper.yaml": "search: {learn: false, embeddings: {provider: ollama, model: m, timeout: 1s}}\n"})
+	next := load(t, map[string]string{"work/sandpiper.yaml": "search: {learn: false, embeddings: {provider: ollama, model: m, " +
+		"timeout: 1s}}\n"})
 	next.DataDir, next.CacheDir = old.DataDir, old.CacheDir
-	if differ := next.KeepFixed(old, false); !slices.Equal(differ, []string{"search"}) || !cmp.Equal(config.Of[Settings](next), config.Of[Settings](old)) {
+	if differ := next.KeepFixed(old, false); !slices.Equal(differ, []string{"search"}) || !cmp.Equal(config.Of[Settings](next),
+		config.Of[Settings](old)) {
 		t.Errorf("%q, %+v", differ, config.Of[Settings](next))
 	}
 }

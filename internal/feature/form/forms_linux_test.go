@@ -36,10 +36,14 @@ func fillIn(t *testing.T, doc []byte, r request) *filled {
 func TestFillPDF(t *testing.T) {
 	f := fillIn(t, formtest.Application(), request{Data: json.RawMessage(applicant)})
 	want := map[string]any{
-		"surname": "Kowalczyk-Łęcki", "given_names": "Zoë", "dob": "05.04.1990", "pob": "Kraków", "passport_no": "AB1234567", "sex": "Female", "nationality": "PL",
-		"addr_street": "12 Rue de l'Église", "addr_zip": "75001", "addr_town": "Paris", "contact_mail": "zoe@example.com", "contact_tel": "+33 1 23 45 67 89",
-		"purposes": []any{"Work", "Research"}, "reasons": "I have been offered a position at the observatory.\nMy family lives in Arcadia already, and I speak the language.",
-		"child_1_name": "Ada", "child_1_born": "07.06.2015", "child_2_name": "Max", "child_2_born": "02.01.2018", "consent": true, "signed_on": "2026-11-24",
+		"surname": "Kowalczyk-Łęcki", "given_names": "Zoë", "dob": "05.04.1990", "pob": "Kraków", "passport_no": "AB1234567",
+		"sex": "Female", "nationality": "PL",
+		"addr_street": "12 Rue de l'Église", "addr_zip": "75001", "addr_town": "Paris", "contact_mail": "zoe@example.com",
+		"contact_tel": "+33 1 23 45 67 89",
+		"purposes":    []any{"Work", "Research"}, "reasons": "I have been offered a position at the observatory.\nMy family lives in " +
+			"Arcadia already, and I speak the language.",
+		"child_1_name": "Ada", "child_1_born": "07.06.2015", "child_2_name": "Max", "child_2_born": "02.01.2018", "consent": true,
+		"signed_on": "2026-11-24",
 	}
 	if diff := cmp.Diff(want, f.Values); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
@@ -80,8 +84,10 @@ func TestFillReportsAllProblemsAtOnce(t *testing.T) {
 		"street": "x\ny", "children": [{"name": "1"}, {"name": "2"}, {"name": "3"}, {"name": "4"}]}`
 	f := fillIn(t, formtest.Application(), request{Data: json.RawMessage(fmt.Sprintf(data, strings.Repeat("many words ", 500)))})
 	want := []string{
-		"addr_street wrong_type", "addr_town missing", "addr_zip too_long", "child too_many_rows", "consent wrong_type", "contact_mail wrong_type", "dob wrong_type",
-		"given_names wrong_type", "nationality not_an_option", "passport_no too_long", "purposes not_an_option", "reasons too_long", "sex not_an_option", "signed_on missing", "surname characters",
+		"addr_street wrong_type", "addr_town missing", "addr_zip too_long", "child too_many_rows", "consent wrong_type",
+		"contact_mail wrong_type", "dob wrong_type",
+		"given_names wrong_type", "nationality not_an_option", "passport_no too_long", "purposes not_an_option", "reasons too_long",
+		"sex not_an_option", "signed_on missing", "surname characters",
 	}
 	// The e-mail field of a PDF is a text.
 	want = slices.DeleteFunc(want, func(s string) bool { return strings.HasPrefix(s, "contact_mail") })
@@ -103,20 +109,24 @@ func TestFillReportsAllProblemsAtOnce(t *testing.T) {
 func TestFillTakesAnswersAndTheProfile(t *testing.T) {
 	doc := formtest.Application()
 	profile := json.RawMessage(`{"full_name": "not used", "email": "profile@example.com", "surname": "Profile", "nationality": "Turkey"}`)
-	f := fillIn(t, doc, request{Data: json.RawMessage(`{"surname": "Data"}`), Profile: profile, Answers: json.RawMessage(`{"given_names": "Answer"}`)})
+	f := fillIn(t, doc, request{Data: json.RawMessage(`{"surname": "Data"}`), Profile: profile,
+		Answers: json.RawMessage(`{"given_names": "Answer"}`)})
 	got := map[string]any{}
 	for _, name := range []string{"surname", "given_names", "contact_mail", "nationality"} {
 		got[name] = f.Values[name]
 	}
-	if diff := cmp.Diff(map[string]any{"surname": "Data", "given_names": "Answer", "contact_mail": "profile@example.com", "nationality": "TR"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]any{"surname": "Data", "given_names": "Answer", "contact_mail": "profile@example.com",
+		"nationality": "TR"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !strings.Contains(f.Review, "| Given names: | Answer | answer |\n") || !strings.Contains(f.Review, "| Nationality: | Turkey | profile |\n") || !strings.Contains(f.Review, "| Town: | (missing) |  |\n") {
+	if !strings.Contains(f.Review, "| Given names: | Answer | answer |\n") || !strings.Contains(f.Review,
+		"| Nationality: | Turkey | profile |\n") || !strings.Contains(f.Review, "| Town: | (missing) |  |\n") {
 		t.Errorf("review:\n%s", f.Review)
 	}
 	if i := slices.IndexFunc(f.Missing, func(q question) bool { return q.Name == "sex" }); i < 0 {
 		t.Error("sex is not missing")
-	} else if diff := cmp.Diff(map[string]any{"type": "string", "title": "Sex", "enum": []any{"Female", "Male", "Other"}}, f.Missing[i].Schema); diff != "" {
+	} else if diff := cmp.Diff(map[string]any{"type": "string", "title": "Sex", "enum": []any{"Female", "Male", "Other"}},
+		f.Missing[i].Schema); diff != "" {
 		t.Errorf("schema (-want +got):\n%s", diff)
 	}
 }
@@ -138,7 +148,8 @@ func TestDocumentsThatCannotBeFilled(t *testing.T) {
 		"a PDF without fields": {formtest.NewBuilder().Bytes(), "no_fields"},
 		"a PDF without a form": {[]byte(strings.Replace(string(plain), "/AcroForm 3 0 R", "/AcroFork 3 0 R", 1)), "no_fields"},
 		"an encrypted PDF": {withField(func(b *formtest.Builder) {
-			n := b.Add("<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O <" + strings.Repeat("28", 32) + "> /U <" + strings.Repeat("29", 32) + "> >>")
+			n := b.Add("<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O <" + strings.Repeat("28", 32) + "> /U <" + strings.Repeat("29",
+				32) + "> >>")
 			b.Trailer = fmt.Sprintf("/Encrypt %d 0 R /ID [<0102> <0102>]", n)
 		}), "encrypted"},
 		"a PDF that ends early": {plain[:len(plain)/3], "broken"},
@@ -150,7 +161,10 @@ func TestDocumentsThatCannotBeFilled(t *testing.T) {
 		"a script of a field": {withField(func(b *formtest.Builder) {
 			b.TextField(50, 600, 100, 17, "sum", "Sum", 0, "/AA << /C << /S /JavaScript /JS (event.value = 1) >> >>")
 		}), "scripts"},
-		"a script of the document": {withField(func(b *formtest.Builder) { b.Catalog = "/OpenAction << /S /JavaScript /JS (app.alert(1)) >>" }), "scripts"},
+		"a script of the document": {withField(func(b *formtest.Builder) {
+			b.Catalog = "/OpenAction << /S /JavaScript /JS " +
+				"(app.alert(1)) >>"
+		}), "scripts"},
 		"a named script": {withField(func(b *formtest.Builder) {
 			b.Catalog = "/Names << /JavaScript << /Names [(a) << /S /JavaScript /JS (1) >>] >> >>"
 		}), "scripts"},
@@ -226,12 +240,14 @@ func TestFillHTML(t *testing.T) {
 	const data = `{"last_name": "O'Neil <b>", "first_name": "Zoë", "dob": "1990-04-05", "gender": "Male", "citizenship": "PL", "email": "zoe@example.com", "postcode": "75001",
 		"reasons": "one\ntwo", "children": [{"child": "Ada", "born": "2015-06-07"}, {"child": "Max", "born": "2018-01-02"}], "consent": "yes"}`
 	f := fillIn(t, []byte(formtest.HTMLApplication), request{Data: json.RawMessage(data)})
-	want := map[string]any{"surname": "O'Neil <b>", "given_names": "Zoë", "dob": "1990-04-05", "sex": "m", "nationality": "PL", "contact": "zoe@example.com", "zip": "75001",
+	want := map[string]any{"surname": "O'Neil <b>", "given_names": "Zoë", "dob": "1990-04-05", "sex": "m", "nationality": "PL",
+		"contact": "zoe@example.com", "zip": "75001",
 		"reasons": "one\ntwo", "child[1]": "Ada", "born[1]": "2015-06-07", "child[2]": "Max", "born[2]": "2018-01-02", "consent": true}
 	if diff := cmp.Diff(want, f.Values); diff != "" || len(f.Problems)+len(f.Missing) > 0 {
 		t.Fatalf("(-want +got):\n%s\nproblems: %v, missing: %v", diff, f.Problems, f.Missing)
 	}
-	for _, part := range []string{`value="O&#39;Neil &lt;b&gt;"`, `value="m" checked="checked"`, `<option value="PL" selected="selected">`, "one\ntwo</textarea>", `name="consent" value="1" required="" checked="checked"`, `value="t0ken"`, `name="child[]" value="Max"`} {
+	for _, part := range []string{`value="O&#39;Neil &lt;b&gt;"`, `value="m" checked="checked"`, `<option value="PL" selected="selected">`,
+		"one\ntwo</textarea>", `name="consent" value="1" required="" checked="checked"`, `value="t0ken"`, `name="child[]" value="Max"`} {
 		if !strings.Contains(string(f.Document), part) {
 			t.Errorf("the document lacks %s:\n%s", part, f.Document)
 		}
@@ -248,7 +264,8 @@ func TestFillHTML(t *testing.T) {
 }
 
 func TestHTMLConsentIsRequired(t *testing.T) {
-	f := fillIn(t, []byte(`<form><input type=checkbox name=consent required><input type=number name=age min=18><input name=zip pattern="[0-9]+"></form>`),
+	f := fillIn(t, []byte(`<form><input type=checkbox name=consent required><input type=number name=age min=18><input name=zip `+
+		`pattern="[0-9]+"></form>`),
 		request{Data: json.RawMessage(`{"consent": false, "age": 17, "zip": "abc"}`)})
 	if diff := cmp.Diff([]string{"age out_of_range", "consent missing", "zip pattern"}, namesOfProblems(f)); diff != "" {
 		t.Error(diff)
@@ -261,21 +278,26 @@ const orderSchema = `{"title": "Order", "type": "object", "required": ["customer
 	"$defs": {"person": {"type": "object", "required": ["name", "email"], "properties": {"name": {"type": "string"}, "email": {"type": "string", "format": "email"}, "likes": {"type": "array", "items": {"enum": ["tea", "coffee"]}}}}}}`
 
 func TestFillJSONSchema(t *testing.T) {
-	f := fillIn(t, []byte(orderSchema), request{Data: json.RawMessage(`{"customer": {"name": "Ada", "e_mail": "ada@example.com", "likes": ["tea"]}, "items": [{"sku": "A-1", "quantity": "2"}, {"sku": "B-2", "quantity": 1}], "delivery": "2026-12-01"}`)})
+	f := fillIn(t, []byte(orderSchema), request{Data: json.RawMessage(`{"customer": {"name": "Ada", "e_mail": "ada@example.com", ` +
+		`"likes": ["tea"]}, "items": [{"sku": "A-1", "quantity": "2"}, {"sku": "B-2", "quantity": 1}], "delivery": "2026-12-01"}`)})
 	var got any
 	if err := json.Unmarshal(f.Document, &got); err != nil {
 		t.Fatalf("%v; problems: %v", err, namesOfProblems(f))
 	}
-	want := map[string]any{"customer": map[string]any{"name": "Ada", "email": "ada@example.com", "likes": []any{"tea"}}, "delivery": "2026-12-01", "express": false,
+	want := map[string]any{"customer": map[string]any{"name": "Ada", "email": "ada@example.com", "likes": []any{"tea"}},
+		"delivery": "2026-12-01", "express": false,
 		"items": []any{map[string]any{"sku": "A-1", "quantity": 2.0}, map[string]any{"sku": "B-2", "quantity": 1.0}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	f = fillIn(t, []byte(orderSchema), request{Data: json.RawMessage(`{"customer": {"name": "Ada"}, "items": [{"sku": "A-1"}, {"sku": "b", "quantity": 0}]}`)})
-	if diff := cmp.Diff([]string{"customer.email missing", "items[0].quantity missing", "items[1].quantity out_of_range", "items[1].sku pattern"}, namesOfProblems(f)); diff != "" {
+	f = fillIn(t, []byte(orderSchema), request{Data: json.RawMessage(`{"customer": {"name": "Ada"}, "items": [{"sku": "A-1"}, {"sku": ` +
+		`"b", "quantity": 0}]}`)})
+	if diff := cmp.Diff([]string{"customer.email missing", "items[0].quantity missing", "items[1].quantity out_of_range",
+		"items[1].sku pattern"}, namesOfProblems(f)); diff != "" {
 		t.Error(diff)
 	}
-	a := handle(t, request{Op: "fill", Data: json.RawMessage(`{"customer": {"name": "Ada", "email": "a@example.com"}}`)}, []byte(orderSchema))
+	a := handle(t, request{Op: "fill", Data: json.RawMessage(`{"customer": {"name": "Ada", "email": "a@example.com"}}`)},
+		[]byte(orderSchema))
 	if a.Error == nil || a.Error.Problem != "pattern" { // a list without rows
 		t.Errorf("%+v", a)
 	}
@@ -292,7 +314,8 @@ func TestSchemaThatRefersToItself(t *testing.T) {
 func TestMatchDoesNotGuess(t *testing.T) {
 	const doc = `<form><label>Full name<input name="form1[0].#subform[0].Name[0]"></label><label>Name of employer<input name=employer></label>
 		<label>City of birth<input name=city_birth></label><label>Telephone (daytime)<input name=t1></label></form>`
-	f := fillIn(t, []byte(doc), request{Data: json.RawMessage(`{"name": "Ada", "city": "Paris", "home": {"phone": "1"}, "work": {"phone": "2"}}`)})
+	f := fillIn(t, []byte(doc), request{Data: json.RawMessage(`{"name": "Ada", "city": "Paris", "home": {"phone": "1"}, "work": ` +
+		`{"phone": "2"}}`)})
 	if diff := cmp.Diff(map[string]any{"form1[0].#subform[0].Name[0]": "Ada"}, f.Values); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -304,37 +327,45 @@ func TestSchemasOfEachKind(t *testing.T) {
 	const short = `{"customer": {"name": "Ada", "email": "ada@example.com"}}`
 	with := func(old, with string) string { return strings.Replace(orderSchema, old, with, 1) }
 	for _, start := range []string{
-		`{`, `{"$schema": "http://json-schema.org/draft-04/schema#",`, `{"$schema": "http://json-schema.org/draft-06/schema#",`, `{"$schema": "http://json-schema.org/draft-07/schema#",`,
+		`{`, `{"$schema": "http://json-schema.org/draft-04/schema#",`, `{"$schema": "http://json-schema.org/draft-06/schema#",`,
+		`{"$schema": "http://json-schema.org/draft-07/schema#",`,
 		`{"$schema": "https://json-schema.org/draft/2019-09/schema",`, `{"$schema": "https://json-schema.org/draft/2020-12/schema",`,
-		`{"$id": "order.json",`, `{"$id": "https://example.com/order.json",`, `{"$id": "/order.json",`, `{"$id": "file:///order.json",`, `{"$id": "urn:order",`,
+		`{"$id": "order.json",`, `{"$id": "https://example.com/order.json",`, `{"$id": "/order.json",`, `{"$id": "file:///order.json",`,
+		`{"$id": "urn:order",`,
 	} {
 		doc := []byte(with("{", start))
 		if f := fillIn(t, doc, request{Data: json.RawMessage(good)}); !strings.Contains(string(f.Document), `"sku": "A-1"`) {
 			t.Errorf("%s: not filled: %+v", start, f)
 		}
-		if a := handle(t, request{Op: "fill", Data: json.RawMessage(short)}, doc); a.Error == nil || !strings.HasSuffix(a.Error.Message, "in: / (required)") {
+		if a := handle(t, request{Op: "fill", Data: json.RawMessage(short)}, doc); a.Error == nil || !strings.HasSuffix(a.Error.Message,
+			"in: / (required)") {
 			t.Errorf("%s: without a required list: %+v", start, a)
 		}
 	}
 	for _, doc := range []string{
 		with("{", `{"$schema": "https://elsewhere.example/schema",`), with("{", `{"$schema": "local.json",`),
 		with(`"title": "Order"`, `"allOf": [{"$ref": "other.json"}]`), with(`"title": "Order"`, `"allOf": [{"$ref": "../other.json#/a"}]`),
-		with(`"title": "Order"`, `"allOf": [{"$ref": "https://example.com/other.json"}]`), with(`"title": "Order"`, `"allOf": [{"$ref": "file:///etc/passwd"}]`),
+		with(`"title": "Order"`, `"allOf": [{"$ref": "https://example.com/other.json"}]`), with(`"title": "Order"`,
+			`"allOf": [{"$ref": "file:///etc/passwd"}]`),
 	} {
-		if a := handle(t, request{Op: "fill", Data: json.RawMessage(good)}, []byte(doc)); a.Error == nil || a.Error.Problem != "broken" || !strings.Contains(a.Error.Message, "is not valid") {
+		if a := handle(t, request{Op: "fill", Data: json.RawMessage(good)}, []byte(doc)); a.Error == nil || a.Error.Problem != "broken" ||
+			!strings.Contains(a.Error.Message, "is not valid") {
 			t.Errorf("%.60s: %+v", doc, a)
 		}
 	}
 	for format, conforms := range map[string]bool{
 		"date": true, "idn-email": true, "hostname": true, "idn-hostname": true, "uri-reference": true, "uri-template": true, "regex": true,
-		"date-time": false, "time": false, "duration": false, "ipv4": false, "ipv6": false, "uri": false, "iri": false, "uuid": false, "json-pointer": false, "period": false, "semver": false,
+		"date-time": false, "time": false, "duration": false, "ipv4": false, "ipv6": false, "uri": false, "iri": false, "uuid": false,
+		"json-pointer": false, "period": false, "semver": false,
 	} {
 		value := "2026-12-01"
 		if format == "idn-email" {
 			value = "ä@example.com"
 		}
-		a := handle(t, request{Op: "fill", Data: json.RawMessage(`{"name": "` + value + `"}`)}, []byte(`{"properties": {"name": {"type": "string", "format": "`+format+`"}}}`))
-		if conforms && (a.Filled == nil || a.Filled.Document == nil) || !conforms && (a.Error == nil || !strings.HasSuffix(a.Error.Message, "in: /name (format)")) {
+		a := handle(t, request{Op: "fill", Data: json.RawMessage(`{"name": "` + value + `"}`)},
+			[]byte(`{"properties": {"name": {"type": "string", "format": "`+format+`"}}}`))
+		if conforms && (a.Filled == nil || a.Filled.Document == nil) ||
+			!conforms && (a.Error == nil || !strings.HasSuffix(a.Error.Message, "in: /name (format)")) {
 			t.Errorf("format %s: %+v", format, a)
 		}
 	}
@@ -358,7 +389,8 @@ func odd() []byte {
 	add(520, "/FT /Ch /T (open) /Ff 393216 /Opt [(a) (b)]")
 	add(490, "/FT /Ch /T (list) /Opt [[(1) (One)] [(2) (Two)]] /I [0]")
 	add(460, "/FT /Btn /T (bare)")
-	b.AddField(b.Add(fmt.Sprintf("<< /T (home) /DA (/Helv 8 Tf 0.5 g) /Kids [%d 0 R %d 0 R] >>", widget(430, "/T (street) /FT /Tx /TU (Street)"), widget(400, "/T (city) /FT /Tx /Ff 2"))))
+	b.AddField(b.Add(fmt.Sprintf("<< /T (home) /DA (/Helv 8 Tf 0.5 g) /Kids [%d 0 R %d 0 R] >>",
+		widget(430, "/T (street) /FT /Tx /TU (Street)"), widget(400, "/T (city) /FT /Tx /Ff 2"))))
 	b.AddField(b.Add(fmt.Sprintf("<< /T (twice) /FT /Tx /Kids [%d 0 R %d 0 R] >>", widget(370, ""), widget(340, ""))))
 	add(310, "/FT /Tx /T (same)")
 	add(280, "/FT /Tx /T (same)")
@@ -376,17 +408,20 @@ func TestOddFieldsOfPDF(t *testing.T) {
 	for _, f := range form.Fields {
 		names = append(names, f.Name+" "+f.Type)
 	}
-	want := []string{"read_only text", "rich text", "comb text", "upright text", "large text", "utf text", "open choice", "list choice", "bare boolean", "home.street text", "home.city text", "twice text", "same text", "same (2) text", "hidden text"}
+	want := []string{"read_only text", "rich text", "comb text", "upright text", "large text", "utf text", "open choice", "list choice",
+		"bare boolean", "home.street text", "home.city text", "twice text", "same text", "same (2) text", "hidden text"}
 	if diff := cmp.Diff(want, names); diff != "" || len(form.Warnings) != 2 || form.Fields[5].Label != "Łł" || form.Fields[5].Value != "Ł" {
 		t.Errorf("%s\n%+v", diff, form)
 	}
-	const data = `{"rich": "Żółw Ğ", "comb": "12345", "upright": "up", "large": "big", "utf": "Ł", "open": "c", "list": "Two", "bare": true, "home": {"street": "S1", "city": "C"}, "twice": "both", "hidden": "%s"}`
+	const data = `{"rich": "Żółw Ğ", "comb": "12345", "upright": "up", "large": "big", "utf": "Ł", "open": "c", "list": "Two", "bare": ` +
+		`true, "home": {"street": "S1", "city": "C"}, "twice": "both", "hidden": "%s"}`
 	f := fillIn(t, doc, request{Data: json.RawMessage(strings.Replace(data, "%s", strings.Repeat("h", 300), 1))})
 	again := map[string]any{}
 	for _, f := range handle(t, request{Op: "open"}, f.Document).Form.Fields {
 		again[f.Name] = f.Value
 	}
-	for name, want := range map[string]any{"read_only": "fixed", "rich": "Żółw Ğ", "list": "2", "open": "c", "bare": true, "home.city": "C", "same": nil} {
+	for name, want := range map[string]any{"read_only": "fixed", "rich": "Żółw Ğ", "list": "2", "open": "c", "bare": true, "home.city": "C",
+		"same": nil} {
 		if again[name] != want {
 			t.Errorf("%s is %v after filling, want %v", name, again[name], want)
 		}
@@ -400,8 +435,10 @@ func TestOddFieldsOfPDF(t *testing.T) {
 			t.Errorf("the filled form lacks %q: %q", word, got)
 		}
 	}
-	wrong := fillIn(t, doc, request{Data: json.RawMessage(`{"read_only": "x", "comb": "123456", "upright": "does not fit into its height", "hidden": "日本", "list": "3", "home": {"city": "C"}}`)})
-	if diff := cmp.Diff([]string{"comb too_long", "hidden characters", "list not_an_option", "read_only read_only", "upright too_long"}, namesOfProblems(wrong)); diff != "" {
+	wrong := fillIn(t, doc, request{Data: json.RawMessage(`{"read_only": "x", "comb": "123456", "upright": "does not fit into its ` +
+		`height", "hidden": "日本", "list": "3", "home": {"city": "C"}}`)})
+	if diff := cmp.Diff([]string{"comb too_long", "hidden characters", "list not_an_option", "read_only read_only", "upright too_long"},
+		namesOfProblems(wrong)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -89,7 +89,8 @@ var started = sync.OnceValues(func() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	install, err := python.Install(context.Background(), python.Config{Dir: filepath.Join(cache, "sandpiper-test"), Overlay: worker.Python(daemon.Modules(feature.OfDaemon([]feature.Feature{Feature()}))...)})
+	install, err := python.Install(context.Background(), python.Config{Dir: filepath.Join(cache, "sandpiper-test"),
+		Overlay: worker.Python(daemon.Modules(feature.OfDaemon([]feature.Feature{Feature()}))...)})
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,8 @@ func hostile() map[string][]byte {
 	chain := strings.Repeat("[", 200_000)
 	return map[string][]byte{
 		"a bomb as an object stream": withField(func(b *formtest.Builder) {
-			n := b.Add(fmt.Sprintf("<< /Type /ObjStm /N 100 /First 10 /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(bomb), bomb))
+			n := b.Add(fmt.Sprintf("<< /Type /ObjStm /N 100 /First 10 /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(bomb),
+				bomb))
 			b.TextField(1, 1, 9, 9, "x", "", 0, fmt.Sprintf("/V %d 0 R", n))
 		}),
 		"a bomb as a value": withField(func(b *formtest.Builder) {
@@ -49,12 +50,20 @@ func hostile() map[string][]byte {
 			b.Replace(n, fmt.Sprintf("<< /T (a) /Kids [%d 0 R %d 0 R] >>", n, n))
 			b.AddField(n)
 		}),
-		"pages in a circle":         []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "/Type /Page /Parent", "/Kids [2 0 R] /Parent", 1)),
-		"a reference to itself":     withField(func(b *formtest.Builder) { n := b.Add(""); b.Replace(n, fmt.Sprintf("%d 0 R", n)); b.AddField(n) }),
-		"deep arrays":               withField(func(b *formtest.Builder) { b.AddField(b.Add(chain)) }),
-		"a huge object number":      []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "xref\n0 ", "xref\n0 99999999", 1)),
-		"a huge size":               withField(func(b *formtest.Builder) { b.Trailer = "/Size 2147483647" }),
-		"a huge page count":         []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "/Count 1", "/Count 2147483647", 1)),
+		"pages in a circle": []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "/Type /Page /Parent",
+			"/Kids [2 0 R] /Parent", 1)),
+		"a reference to itself": withField(func(b *formtest.Builder) {
+			n := b.Add("")
+			b.Replace(n,
+				fmt.Sprintf("%d 0 R", n))
+			b.AddField(n)
+		}),
+		"deep arrays": withField(func(b *formtest.Builder) { b.AddField(b.Add(chain)) }),
+		"a huge object number": []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "xref\n0 ", "xref\n0 99999999",
+			1)),
+		"a huge size": withField(func(b *formtest.Builder) { b.Trailer = "/Size 2147483647" }),
+		"a huge page count": []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "/Count 1", "/Count 2147483647",
+			1)),
 		"xref in a circle":          circle(),
 		"deep HTML":                 []byte("<form>" + strings.Repeat("<div>", 100_000) + "<input name=a>"),
 		"many formatting elements":  []byte("<form><input name=a>" + strings.Repeat("<b><i><a><table>", 30_000)),

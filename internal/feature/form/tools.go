@@ -34,7 +34,8 @@ func (t tools) all() []builtin.Tool {
 		OwnCode:     true,
 	}, {
 		Name: "fill_form", Profile: builtin.Full,
-		Description: "Fill in a form with data by field name or meaning; asks the person for required values that are missing. The file itself is unchanged.",
+		Description: "Fill in a form with data by field name or meaning; asks the person for required values that are missing. The file " +
+			"itself is unchanged.",
 		Params: []builtin.Param{
 			file,
 			{Name: "data", Kind: builtin.Object, Required: true},

@@ -71,7 +71,8 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	}
 	if err != nil {
 		b.Close()
-		return nil, fault.Wrap(fault.Unavailable, err, "no sandbox of %s (version %s) starts on this host, so nothing is executed", b.program.path, b.program.version).
+		return nil, fault.Wrap(fault.Unavailable, err, "no sandbox of %s (version %s) starts on this host, so nothing is executed",
+			b.program.path, b.program.version).
 			WithHint("version %s works; %s", tested, install)
 	}
 	return b, nil

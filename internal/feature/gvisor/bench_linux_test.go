@@ -29,7 +29,8 @@ func BenchmarkWaiting(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if out, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, sandbox.NoHost{}); err != nil || string(out.Result) != "2" {
+		if out, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, sandbox.NoHost{}); err != nil ||
+			string(out.Result) != "2" {
 			b.Fatal(out, err)
 		}
 		times = append(times, time.Since(started))

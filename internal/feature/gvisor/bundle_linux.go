@@ -73,7 +73,8 @@ type ociNamespace struct {
 // queuedSignals bounds the pending signals with data in one sandbox.
 const queuedSignals = 256
 
-const start = "import gc, sys; gc.disable(); sys.path.insert(0, '/python'); from sandpiper import guest; sys.path.remove('/python'); guest.main()"
+const start = "import gc, sys; gc.disable(); sys.path.insert(0, '/python'); from sandpiper import guest; sys.path.remove('/python'); " +
+	"guest.main()"
 
 // writeBundle writes the configuration of a sandbox for spec to dir.
 func (b *Backend) writeBundle(dir string, spec sandbox.Spec) error {
@@ -115,7 +116,8 @@ func (b *Backend) sharedMounts(l sandbox.Limits) []ociMount {
 		mounts = append(mounts, ociMount{dir, "tmpfs", "tmpfs", []string{"ro", "nosuid", "nodev", "noexec", "size=4096"}})
 	}
 	for _, dir := range []string{"/tmp", "/dev/shm"} { // both count towards the memory limit and fit it together
-		mounts = append(mounts, ociMount{dir, "tmpfs", "tmpfs", []string{"nosuid", "nodev", "noexec", "mode=1777", fmt.Sprintf("size=%d", l.MemoryBytes/2)}})
+		mounts = append(mounts, ociMount{dir, "tmpfs", "tmpfs",
+			[]string{"nosuid", "nodev", "noexec", "mode=1777", fmt.Sprintf("size=%d", l.MemoryBytes/2)}})
 	}
 	mounts = append(mounts, bind(b.cfg.Python, "/python", true))
 	if b.cfg.Packages != "" {

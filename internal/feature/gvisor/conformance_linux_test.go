@@ -44,15 +44,17 @@ func TestConformance(t *testing.T) {
 var exceptions = map[string]string{
 	"list the root":     "/sys cannot be left out; it is an empty directory, in which mounts are prepared",
 	"write to a device": "the devices are those of gVisor, and it has no Landlock",
-	"execute a program other than the interpreter":      "it has no Landlock: code can execute the files of glibc that have execute permission",
-	"devices of the host":                               "/dev/fuse of gVisor cannot be left out; using it requires a capability",
-	"higher priority":                                   "gVisor lets a process raise its priority, which has no effect on the host",
-	"many files in /tmp":                                "gVisor does not limit their number; their memory counts towards the memory limit",
-	"disk in unnamed files":                             "gVisor has no O_TMPFILE: opening such a file fails",
-	"many deleted files":                                "gVisor has no O_TMPFILE: opening such a file fails",
-	"exhausting descriptors and processes of a sibling": "a process of the attacker takes 4 MB of its memory: it reaches its limit of memory before that of processes",
-	"pages of a truncated file in sockets":              "gVisor copies the bytes and keeps no pages, which the case counts",
-	"descriptors shared with a sibling":                 "two kernels use the same numbers for different files",
+	"execute a program other than the interpreter": "it has no Landlock: code can execute the files of glibc that have execute " +
+		"permission",
+	"devices of the host":   "/dev/fuse of gVisor cannot be left out; using it requires a capability",
+	"higher priority":       "gVisor lets a process raise its priority, which has no effect on the host",
+	"many files in /tmp":    "gVisor does not limit their number; their memory counts towards the memory limit",
+	"disk in unnamed files": "gVisor has no O_TMPFILE: opening such a file fails",
+	"many deleted files":    "gVisor has no O_TMPFILE: opening such a file fails",
+	"exhausting descriptors and processes of a sibling": "a process of the attacker takes 4 MB of its memory: it reaches its limit of " +
+		"memory before that of processes",
+	"pages of a truncated file in sockets": "gVisor copies the bytes and keeps no pages, which the case counts",
+	"descriptors shared with a sibling":    "two kernels use the same numbers for different files",
 }
 
 // checkReleased reports resources that a closed backend did not release.

@@ -182,7 +182,8 @@ func TestMountInAWorkspaceKeepsItsFlags(t *testing.T) {
 	h.own(spec.UID, "a/skills")
 	h.own(spec.UID, "other")
 	spec.Mounts = append(spec.Mounts, sandbox.Mount{Target: "/workspace/skills", Root: "workspaces", Name: "other", ReadOnly: true})
-	out := h.run(h.backend(nil), spec, "import gc, os\n[os.statvfs(p).f_flag & 11 for p in ('/workspace', '/workspace/skills')] + [gc.isenabled()]")
+	out := h.run(h.backend(nil), spec, "import gc, os\n[os.statvfs(p).f_flag & 11 for p in ('/workspace', '/workspace/skills')] + "+
+		"[gc.isenabled()]")
 	if string(out.Result) != "[10,11,true]" { // nosuid and noexec; and read-only
 		t.Errorf("%s %s", out.Result, out.Error)
 	}
@@ -235,7 +236,8 @@ func left(b *Backend) string {
 	}
 	entries, _ := os.ReadDir(b.dir)
 	if live > waiting+starting || len(entries) > waiting+starting+1 { // and the root directory
-		return fmt.Sprintf("%d sandboxes and %d entries in the directory for %d waiting sandboxes and %d that are started", live, len(entries), waiting, starting)
+		return fmt.Sprintf("%d sandboxes and %d entries in the directory for %d waiting sandboxes and %d that are started", live,
+			len(entries), waiting, starting)
 	}
 	return ""
 }
@@ -255,7 +257,8 @@ func TestPackagesAndPreload(t *testing.T) {
 	b := h.backend(func(c *Config) {
 		c.Packages, c.Preload, c.Log = packages, []string{"present", "broken"}, slog.New(slog.NewTextHandler(&log, nil))
 	})
-	out := h.run(b, h.spec("a"), "import sys\nloaded = [n in sys.modules for n in ('present', 'broken')]\nimport present\n[loaded, present.here]")
+	out := h.run(b, h.spec("a"), "import sys\nloaded = [n in sys.modules for n in ('present', 'broken')]\nimport present\n[loaded, "+
+		"present.here]")
 	if string(out.Result) != "[[true,false],true]" || out.Stderr != "" {
 		t.Errorf("%+v", out)
 	}
@@ -295,7 +298,8 @@ at_import = attempts()
 		t.Fatal(err)
 	}
 	b := h.backend(func(c *Config) { c.Packages, c.Preload = packages, []string{"evil"} })
-	out := h.run(b, h.spec("a"), "import evil\nnow = evil.attempts()\n[evil.at_import == now, 'succeeded' in now.values(), evil.at_import, now]")
+	out := h.run(b, h.spec("a"), "import evil\nnow = evil.attempts()\n[evil.at_import == now, 'succeeded' in now.values(), "+
+		"evil.at_import, now]")
 	if !strings.HasPrefix(string(out.Result), "[true,false,") {
 		t.Errorf("%+v %s", out, out.Result)
 	}

@@ -113,21 +113,27 @@ func hostRelease() string {
 func (p *probeResult) layers() []sandbox.Layer {
 	in := p.in
 	ids := in.PID == 1 && slices.Equal(in.IDs, []int{65534, 65534})
-	limits := in.Limits["AS"] > 0 && in.Limits["NOFILE"] > 0 && in.Limits["NOFILE"] <= int64(p.limits.OpenFiles) && in.Memory == "MemoryError" && in.Processes < p.limits.Processes
+	limits := in.Limits["AS"] > 0 && in.Limits["NOFILE"] > 0 && in.Limits["NOFILE"] <= int64(p.limits.OpenFiles) &&
+		in.Memory == "MemoryError" && in.Processes < p.limits.Processes
 	return []sandbox.Layer{
 		sandbox.Tested("runsc", true, "%s, version %s, platform systrap", p.b.program.path, p.b.program.version),
 		sandbox.Tested("second kernel", in.Release != p.host, "code sees kernel %s, the host has %s", in.Release, p.host),
-		sandbox.Tested("private root", in.Outside != "", "reading a file of the host: %s; visible: %s", sandbox.Attempted(in.Outside), strings.Join(in.Root, " ")),
+		sandbox.Tested("private root", in.Outside != "", "reading a file of the host: %s; visible: %s", sandbox.Attempted(in.Outside),
+			strings.Join(in.Root, " ")),
 		sandbox.Tested("identity", ids, "code is pid %d and has the ids %v", in.PID, in.IDs),
 		p.seccomp(),
 		sandbox.Tested("network", in.Calls["socket"] != "", "gVisor has none; socket: %s", sandbox.Attempted(in.Calls["socket"])),
-		sandbox.Tested("limits", limits, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, sandbox.Attempted(in.Memory), in.Processes, p.limits.Processes),
+		sandbox.Tested("limits", limits, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20,
+			sandbox.Attempted(in.Memory), in.Processes, p.limits.Processes),
 		p.memory(),
 		p.uid(),
-		limitation("landlock", in.Device == "", "gVisor does not have it: writing to /dev/zero: %s. The devices are those of gVisor: %s", sandbox.Attempted(in.Device), strings.Join(in.Devices, " ")),
-		limitation("number of files in /tmp", in.Files > 20_000, "%d could be created; their memory counts towards the memory limit", in.Files),
+		limitation("landlock", in.Device == "", "gVisor does not have it: writing to /dev/zero: %s. The devices are those of gVisor: %s",
+			sandbox.Attempted(in.Device), strings.Join(in.Devices, " ")),
+		limitation("number of files in /tmp", in.Files > 20_000, "%d could be created; their memory counts towards the memory limit",
+			in.Files),
 		limitation("unnamed files", in.Unnamed != "", "O_TMPFILE: %s", sandbox.Attempted(in.Unnamed)),
-		limitation("priority", in.Priority == "", "raising it after lowering it: %s; it has no effect outside of the sandbox", sandbox.Attempted(in.Priority)),
+		limitation("priority", in.Priority == "", "raising it after lowering it: %s; it has no effect outside of the sandbox",
+			sandbox.Attempted(in.Priority)),
 		{Name: "share of the processors", State: "missing", Detail: "a tenant that runs more programs gets more processor time"},
 	}
 }
@@ -156,9 +162,11 @@ func (p *probeResult) memory() sandbox.Layer {
 	ended := strings.HasPrefix(p.kills, string(sandbox.OverLimit))
 	version, why := p.b.groups.Version()
 	if version > 0 {
-		return sandbox.Tested("memory of all processes", ended, "the daemon measures and kills, with cgroup v%d above it; four processes above the limit: %s", version, p.kills)
+		return sandbox.Tested("memory of all processes", ended,
+			"the daemon measures and kills, with cgroup v%d above it; four processes above the limit: %s", version, p.kills)
 	}
-	l := sandbox.Tested("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", why, p.kills)
+	l := sandbox.Tested("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the "+
+		"limit: %s", why, p.kills)
 	if ended {
 		l.State = "soft"
 	}
@@ -168,7 +176,8 @@ func (p *probeResult) memory() sandbox.Layer {
 
 func (p *probeResult) uid() sandbox.Layer {
 	if first, err := process.FirstHostUID(); err != nil || first != 0 {
-		return sandbox.Tested("own uid", err == nil, "files of each tenant have their own host uid, from %d; runsc itself runs as root", first)
+		return sandbox.Tested("own uid", err == nil, "files of each tenant have their own host uid, from %d; runsc itself runs as root",
+			first)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; gVisor isolates them",
 		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}

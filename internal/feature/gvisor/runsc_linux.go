@@ -35,7 +35,8 @@ var flags = []string{
 const checkTime = 10 * time.Second
 
 const (
-	install = "install a current runsc, as in https://gvisor.dev/docs/user_guide/install/, and set sandbox.runsc to its path if it is not on PATH; " +
+	install = "install a current runsc, as in https://gvisor.dev/docs/user_guide/install/, and set sandbox.runsc to its path if it is " +
+		"not on PATH; " +
 		"or set sandbox.backend to process, which relies on the host's kernel"
 	tested = "v0.0.0-20260905035102-160fafc42237"
 )
@@ -56,7 +57,8 @@ func findProgram(ctx context.Context, path string) (program, error) {
 		found, err = filepath.Abs(found)
 	}
 	if err != nil {
-		return program{}, fault.Wrap(fault.Unavailable, err, "gVisor's program %s was not found, so nothing is executed in the sandbox gvisor", defaultName(path)).
+		return program{}, fault.Wrap(fault.Unavailable, err,
+			"gVisor's program %s was not found, so nothing is executed in the sandbox gvisor", defaultName(path)).
 			WithHint("%s", install)
 	}
 	p := program{path: found}
@@ -64,7 +66,8 @@ func findProgram(ctx context.Context, path string) (program, error) {
 	line, _, _ := strings.Cut(out, "\n")
 	version, ok := strings.CutPrefix(line, "runsc version ")
 	if err != nil || !ok {
-		return p, fault.Wrap(fault.Unavailable, err, "%s is not gVisor's runsc: its --version printed %.100q", found, line).WithHint("%s", install)
+		return p, fault.Wrap(fault.Unavailable, err, "%s is not gVisor's runsc: its --version printed %.100q", found, line).
+			WithHint("%s", install)
 	}
 	p.version = p.buildVersion(version)
 	known, err := p.output(ctx, "flags")
@@ -72,7 +75,8 @@ func findProgram(ctx context.Context, path string) (program, error) {
 		return p, fault.Wrap(fault.Unavailable, err, "%s flags failed", found).WithHint("%s", install)
 	}
 	if missing := missingFlags(known); len(missing) > 0 {
-		return p, fault.New(fault.Unavailable, "%s (version %s) is too old: it does not have %s", found, p.version, strings.Join(missing, ", ")).
+		return p, fault.New(fault.Unavailable, "%s (version %s) is too old: it does not have %s", found, p.version,
+			strings.Join(missing, ", ")).
 			WithHint("version %s works; %s", tested, install)
 	}
 	return p, nil

@@ -43,7 +43,8 @@ func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.dead {
-		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the interpreter of this sandbox has ended"}, nil
+		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed),
+			Error: "the interpreter of this sandbox has ended"}, nil
 	}
 	x.number++
 	started := time.Now()
@@ -99,7 +100,8 @@ const exitWait = 2 * time.Second
 func (x *instance) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
 	if overMemory {
 		return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
-			"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
+			"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20,
+			out.Usage.MemoryPeak>>20))
 	}
 	switch code := x.g.cmd.ProcessState.ExitCode(); {
 	case code == signalled+int(syscall.SIGXCPU), code == signalled+int(syscall.SIGKILL) && out.Usage.Wall >= x.limits.CPU:

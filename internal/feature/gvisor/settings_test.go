@@ -27,10 +27,12 @@ func TestRunscIsOfTheOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := configure(c, sandbox.Config{}).Runsc; got != filepath.Join(dir, "bin/runsc") || c.Sandbox() != Feature().Config.Sandbox.Sandbox {
+	if got := configure(c, sandbox.Config{}).Runsc; got != filepath.Join(dir, "bin/runsc") || c.Sandbox() != Feature().
+		Config.Sandbox.Sandbox {
 		t.Errorf("%s in the sandbox %s", got, c.Sandbox())
 	}
-	if _, _, err := loads(t, "tiers: {hard: {sandbox: {runsc: /x}}}"); !strings.Contains(fault.Message(err), "sandbox.runsc applies to all tenants") {
+	if _, _, err := loads(t, "tiers: {hard: {sandbox: {runsc: /x}}}"); !strings.Contains(fault.Message(err),
+		"sandbox.runsc applies to all tenants") {
 		t.Error(err)
 	}
 }

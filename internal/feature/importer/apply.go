@@ -27,7 +27,11 @@ func apply(ctx context.Context, env *cli.Env, p *plan, ask bool) error {
 	}
 	if len(p.added) > 0 {
 		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
-		if err := cli.WriteSchema(env, p.path, p.text, func(c rewrite.Change) error { _, err := p.backups.Write(c); return err }); err != nil {
+		if err := cli.WriteSchema(env, p.path, p.text, func(c rewrite.Change) error {
+			_,
+				err := p.backups.Write(c)
+			return err
+		}); err != nil {
 			return err
 		}
 		if _, err := p.backups.Write(rewrite.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
@@ -55,7 +59,8 @@ func apply(ctx context.Context, env *cli.Env, p *plan, ask bool) error {
 			}
 			continue
 		}
-		if ask && c.approved() && !env.Confirm(ctx, true, "May %s call the tools of Sandpiper without asking (%s)? codex exec refuses them otherwise.", c.client.Name, clientconfig.Approval) {
+		if ask && c.approved() && !env.Confirm(ctx, true, "May %s call the tools of Sandpiper without asking (%s)? codex exec refuses "+
+			"them otherwise.", c.client.Name, clientconfig.Approval) {
 			if ctx.Err() != nil {
 				return nil
 			}

@@ -52,7 +52,8 @@ restores it.`,
 	f.BoolVar(&o.here, "here", false, "write ./sandpiper.yaml, and import the servers in this project's files as well")
 	f.BoolVar(&o.dry, "dry-run", false, "show the changes without writing")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
-	f.StringSliceVar(&o.apply, "apply", nil, "add Sandpiper to `CLIENT,...`: claude-code, claude-desktop, cursor, vscode, codex, gemini, windsurf, zed, opencode, junie, or all that are installed")
+	f.StringSliceVar(&o.apply, "apply", nil, "add Sandpiper to `CLIENT,...`: claude-code, claude-desktop, cursor, vscode, codex, gemini, "+
+		"windsurf, zed, opencode, junie, or all that are installed")
 	f.BoolVar(&o.replace, "replace", false, "with --apply: remove the imported servers from the client")
 	f.BoolVar(&o.envFile, "env-file", false, "write the values of variables to .env in the directory of sandpiper.yaml, with mode 0600")
 	f.BoolVar(&o.undo, "undo", false, "undo all changes of init")

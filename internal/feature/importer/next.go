@@ -66,7 +66,8 @@ func showNoServers(env *cli.Env, p *plan) {
 	if len(p.found.Clients) == 0 && changed { // the file of a client that was named is new
 		env.Printf("No servers to import.\n")
 	} else if len(p.found.Clients) == 0 {
-		env.Printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", cli.VisibleName(p.env.Home))
+		env.Printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n",
+			cli.VisibleName(p.env.Home))
 	} else {
 		var names []string
 		for _, c := range p.found.Clients {
@@ -112,7 +113,10 @@ func showVariables(env *cli.Env, p *plan) {
 		}
 		env.Printf("  %s  %s\n", cli.Fit(v.Name, width), s.Dim(cli.VisibleName(text)))
 	}
-	if !p.options.envFile && slices.ContainsFunc(unset, func(v literal.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
+	if !p.options.envFile && slices.ContainsFunc(unset, func(v literal.Variable) bool {
+		return v.File != "" &&
+			p.currentFile(v.File) == v.File
+	}) {
 		env.Printf("%s\n", s.Dim("  "+cli.AsPasted(env, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
 	}
 }

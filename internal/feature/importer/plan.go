@@ -115,7 +115,8 @@ func (p *plan) compare() error {
 // sameServer reports whether a server in sandpiper.yaml equals an imported one,
 // apart from settings that clients do not have.
 func sameServer(existing, imported config.Server) bool {
-	existing.Category, existing.Idle, existing.Concurrency, existing.Timeout = imported.Category, imported.Idle, imported.Concurrency, imported.Timeout
+	existing.Category, existing.Idle, existing.Concurrency, existing.Timeout = imported.Category, imported.Idle, imported.Concurrency,
+		imported.Timeout
 	return existing.Equal(imported)
 }
 

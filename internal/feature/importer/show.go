@@ -55,7 +55,8 @@ func showPlan(env *cli.Env, p *plan) {
 		width = max(width, min(30, utf8.RuneCountInString(cli.VisibleName(skipped.Name))))
 	}
 	for _, skipped := range p.found.Skipped {
-		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.Name), width), s.Dim(cli.VisibleName(p.origin(skipped.Origin)+": "+skipped.Reason)))
+		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.Name), width),
+			s.Dim(cli.VisibleName(p.origin(skipped.Origin)+": "+skipped.Reason)))
 	}
 	if p.options.dry && len(p.added) > 0 {
 		env.Printf("\nWould write to %s\n", cli.VisibleName(p.short(p.path)))
@@ -94,7 +95,8 @@ func showEdits(env *cli.Env, p *plan, c target, verb string) {
 			env.Printf("\n%s %s (%s)\n", verb, cli.VisibleName(p.short(e.file.Path)), c.client.Name)
 		}
 		if l := e.edit.Put; l != nil {
-			env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(clientconfig.EntryName+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
+			env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(clientconfig.EntryName+": "+strings.Join(append([]string{l.Command},
+				l.Args...), " "))))
 			if l.Approved {
 				env.Printf("  %s\n", s.Green("+ "+clientconfig.EntryName+": "+clientconfig.Approval))
 			}
@@ -137,7 +139,8 @@ func showServers(env *cli.Env, p *plan) {
 		width[3] = max(min(width[3], 24), width[3]-over)
 	}
 	for i, r := range rows {
-		line := strings.TrimRight(fmt.Sprintf("%s %s  %s  %s  %s", r[0], cli.Fit(r[1], width[1]), cli.Fit(r[2], width[2]), cli.Fit(elide(r[3], width[3]), width[3]), r[4]), " ")
+		line := strings.TrimRight(fmt.Sprintf("%s %s  %s  %s  %s", r[0], cli.Fit(r[1], width[1]), cli.Fit(r[2], width[2]),
+			cli.Fit(elide(r[3], width[3]), width[3]), r[4]), " ")
 		if i == 0 {
 			env.Printf("%s\n", s.Dim(line))
 			continue
@@ -172,7 +175,8 @@ func (p *plan) rows() (rows [][]string) {
 			}
 		}
 		runs := cmp.Or(server.URL, strings.Join(append([]string{server.Command}, server.Args...), " "))
-		rows = append(rows, []string{marks[p.status[i]], cli.VisibleName(server.Name), cli.VisibleName(strings.Join(from, ", ")), cli.VisibleName(runs), strings.Join(variables, ", ")})
+		rows = append(rows, []string{marks[p.status[i]], cli.VisibleName(server.Name), cli.VisibleName(strings.Join(from, ", ")),
+			cli.VisibleName(runs), strings.Join(variables, ", ")})
 	}
 	return rows
 }

@@ -58,7 +58,8 @@ const (
 	guestMemory = 192 << 20
 )
 
-const installHint = "on Debian: apt-get install qemu-system-x86 virtiofsd linux-image-cloud-amd64 (Debian 12 has virtiofsd in qemu-system-common)"
+const installHint = "on Debian: apt-get install qemu-system-x86 virtiofsd linux-image-cloud-amd64 (Debian 12 has virtiofsd in " +
+	"qemu-system-common)"
 
 // New boots a guest and takes its snapshot. It fails with fault.Unavailable and a hint if this
 // host lacks a program, the kernel of the guest or KVM, or if the guest does not start.
@@ -105,7 +106,8 @@ func Check(cfg Config) error {
 
 func (b *Backend) findPrograms() (err error) {
 	if b.qemu, err = exec.LookPath(qemuName); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs %s, which is not installed", qemuName).WithHint(installHint)
+		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs %s, which is not installed", qemuName).
+			WithHint(installHint)
 	}
 	for _, at := range b.cfg.virtiofsd {
 		if _, err := os.Stat(at); err == nil {
@@ -114,7 +116,8 @@ func (b *Backend) findPrograms() (err error) {
 		}
 	}
 	if b.virtiofsd == "" {
-		return fault.New(fault.Unavailable, "sandbox.backend microvm needs virtiofsd, which is not in %v", b.cfg.virtiofsd).WithHint(installHint)
+		return fault.New(fault.Unavailable, "sandbox.backend microvm needs virtiofsd, which is not in %v", b.cfg.virtiofsd).
+			WithHint(installHint)
 	}
 	b.kernel, err = findKernel(b.cfg.Kernel)
 	return err
@@ -123,10 +126,12 @@ func (b *Backend) findPrograms() (err error) {
 // checkAccel checks that KVM can be used, or warns that it is not.
 func (b *Backend) checkAccel() error {
 	if b.cfg.Accel == TCG {
-		b.cfg.Log.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of guests, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+		b.cfg.Log.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of guests, WHICH IS NOT AN ISOLATION BOUNDARY; use it " +
+			"for tests only")
 		return nil
 	}
-	const hint = "load the module kvm_intel or kvm_amd on a machine whose processor has virtualization (in a virtual machine: nested), and add the user of Sandpiper to the group kvm"
+	const hint = "load the module kvm_intel or kvm_amd on a machine whose processor has virtualization (in a virtual machine: nested), " +
+		"and add the user of Sandpiper to the group kvm"
 	f, err := os.OpenFile(b.cfg.kvm, os.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs KVM: %v", err).WithHint(hint)
@@ -134,7 +139,8 @@ func (b *Backend) checkAccel() error {
 	defer f.Close()
 	const getAPIVersion, version = 0xAE00, 12 // KVM_GET_API_VERSION
 	if got, err := unix.IoctlRetInt(int(f.Fd()), getAPIVersion); err != nil || got != version {
-		return fault.New(fault.Unavailable, "sandbox.backend microvm needs KVM with API version %d; %s has %d", version, b.cfg.kvm, got).WithHint(hint)
+		return fault.New(fault.Unavailable, "sandbox.backend microvm needs KVM with API version %d; %s has %d", version, b.cfg.kvm, got).
+			WithHint(hint)
 	}
 	if info, err := f.Stat(); err == nil {
 		b.kvmGroup = []int{int(info.Sys().(*syscall.Stat_t).Gid)}
@@ -186,7 +192,8 @@ func copyFile(to *os.File, from string) error {
 func (b *Backend) boot(ctx context.Context) error {
 	failed := func(err error) error {
 		return fault.Wrap(fault.Unavailable, err, "the guest of sandbox.backend microvm does not start: %v", err).
-			WithHint("check that %s boots on this machine and that the imports of sandbox.preload are quick; if the machine is slow, free some memory or processors", b.kernel.path)
+			WithHint("check that %s boots on this machine and that the imports of sandbox.preload are quick; if the machine is slow, "+
+				"free some memory or processors", b.kernel.path)
 	}
 	memory, err := b.newMemory()
 	if err != nil {
@@ -222,10 +229,12 @@ func (b *Backend) try(ctx context.Context) error {
 	roots := b.cfg.Roots
 	defer func() { b.cfg.Roots = roots }()
 	b.cfg.Roots = map[string]string{"python": filepath.Dir(b.cfg.Python)}
-	s, err := b.Open(ctx, sandbox.Spec{Owner: "(try)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "python", Name: filepath.Base(b.cfg.Python), ReadOnly: true}}})
+	s, err := b.Open(ctx, sandbox.Spec{Owner: "(try)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "python",
+		Name: filepath.Base(b.cfg.Python), ReadOnly: true}}})
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "no sandbox of sandbox.backend microvm opens on this machine: %v", err).
-			WithHint("check that %s works, and that %s has virtio-serial, virtiofs, PCI hot-plugging, cgroups v2 and Landlock", b.virtiofsd, b.kernel.path)
+			WithHint("check that %s works, and that %s has virtio-serial, virtiofs, PCI hot-plugging, cgroups v2 and Landlock", b.virtiofsd,
+				b.kernel.path)
 	}
 	return s.Close()
 }
@@ -273,7 +282,8 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 		return nil, err
 	}
 	if !b.intact() {
-		return nil, fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "no sandbox can be opened: the interpreter, QEMU or the kernel of guests has changed on disk").
+		return nil, fault.Wrap(fault.Unavailable, sandbox.ErrDamaged,
+			"no sandbox can be opened: the interpreter, QEMU or the kernel of guests has changed on disk").
 			WithHint("run the code again: a new guest boots")
 	}
 	x := &instance{b: b, limits: spec.Limits, usages: make(chan guestMessage, 1), exited: make(chan struct{})}

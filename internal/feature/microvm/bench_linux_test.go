@@ -35,7 +35,8 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		opened := time.Now()
-		if out, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, sandbox.NoHost{}); err != nil || string(out.Result) != "2" {
+		if out, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, sandbox.NoHost{}); err != nil ||
+			string(out.Result) != "2" {
 			b.Fatal(out, err)
 		}
 		first += time.Since(opened)

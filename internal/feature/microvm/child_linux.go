@@ -103,7 +103,10 @@ func namespaces(groups []int) (*syscall.SysProcAttr, error) {
 	a, err := process.NewNamespaces()
 	if err == nil && a.Credential != nil { // else it keeps the groups of this process
 		for _, g := range groups {
-			if !slices.ContainsFunc(a.GidMappings, func(m syscall.SysProcIDMap) bool { return m.ContainerID <= g && g < m.ContainerID+m.Size }) {
+			if !slices.ContainsFunc(a.GidMappings, func(m syscall.SysProcIDMap) bool {
+				return m.ContainerID <= g &&
+					g < m.ContainerID+m.Size
+			}) {
 				a.GidMappings = append(a.GidMappings, syscall.SysProcIDMap{ContainerID: g, HostID: g, Size: 1})
 			}
 		}

@@ -49,10 +49,12 @@ func (s *Settings) Loaded(c *config.Config) error {
 	if s.Accel != TCG || used[kind] == "" {
 		return nil
 	}
-	c.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+	c.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for " +
+		"tests only")
 	for _, r := range config.RequiredSandboxes(c) {
 		if r.Sandbox != kind && kind.Satisfies(r.Sandbox) {
-			return fault.New(fault.Invalid, "%s of the policy requires the sandbox %s, for which microvm (%s) would suffice, but sandbox.microvm.accel is tcg, which is not an isolation boundary", r.Rule, r.Sandbox, used[kind]).
+			return fault.New(fault.Invalid, "%s of the policy requires the sandbox %s, for which microvm (%s) would suffice, but "+
+				"sandbox.microvm.accel is tcg, which is not an isolation boundary", r.Rule, r.Sandbox, used[kind]).
 				WithHint("remove sandbox.microvm.accel, so that virtual machines use KVM")
 		}
 	}

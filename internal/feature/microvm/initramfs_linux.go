@@ -133,7 +133,8 @@ func (a *archive) entry(name string, mode int, content []byte) {
 	a.next++
 	name = strings.TrimPrefix(name, "/")
 	// inode, mode, uid, gid, links, time, size, device, device of the node, length of the name, checksum
-	_, a.err = fmt.Fprintf(a.w, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00", a.next, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name)+1, 0, name)
+	_, a.err = fmt.Fprintf(a.w, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00", a.next, mode, 0, 0, 1, 0, len(content),
+		0, 0, 0, 0, len(name)+1, 0, name)
 	a.pad(110 + len(name) + 1)
 	if a.err == nil {
 		_, a.err = a.w.Write(content)
@@ -173,7 +174,8 @@ func (a *archive) copy(from, to string) {
 		return
 	}
 	if a.size += info.Size(); a.size > maxInitramfs {
-		a.err = fault.New(fault.Unavailable, "the interpreter and its packages are larger than %d MB; guests of sandbox.backend microvm have a copy of them in memory", maxInitramfs>>20).
+		a.err = fault.New(fault.Unavailable, "the interpreter and its packages are larger than %d MB; guests of sandbox.backend microvm "+
+			"have a copy of them in memory", maxInitramfs>>20).
 			WithHint("remove some of sandbox.packages, or remove sandbox.backend")
 		return
 	}

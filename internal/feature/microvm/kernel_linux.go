@@ -38,7 +38,8 @@ func findKernel(at string) (kernel, error) {
 		}
 		found, _ := filepath.Glob(defaultKernels)
 		if len(found) == 0 {
-			return kernel{}, fault.New(fault.Unavailable, "sandbox.backend microvm needs a kernel for its guests: there is no %s", defaultKernels).WithHint(kernelHint)
+			return kernel{}, fault.New(fault.Unavailable, "sandbox.backend microvm needs a kernel for its guests: there is no %s",
+				defaultKernels).WithHint(kernelHint)
 		}
 		at = found[len(found)-1]
 	}

@@ -38,7 +38,8 @@ func beDaemon(text string) {
 	}
 	ctx := context.Background()
 	fmt.Println("boot")
-	b, err := New(ctx, Config{Accel: TCG, Kernel: k.Kernel, Config: sandbox.Config{Python: k.Python, Libraries: k.Libraries, Roots: k.Roots}})
+	b, err := New(ctx, Config{Accel: TCG, Kernel: k.Kernel, Config: sandbox.Config{Python: k.Python, Libraries: k.Libraries,
+		Roots: k.Roots}})
 	for err == nil {
 		fmt.Println("open")
 		var s sandbox.Sandbox

@@ -74,7 +74,8 @@ func newHost(t testing.TB) *host {
 	h := &host{t: t, roots: t.TempDir()}
 	h.cfg = Config{Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Config: sandbox.Config{
 		Python: in.Dir(), Libraries: libs,
-		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {
 		t.Fatal(err)
@@ -175,8 +176,10 @@ func TestRunInVirtualMachine(t *testing.T) {
 		return meter.CPUTime() - before
 	}
 	// On a busy host, the guest takes the time in which it waits for a processor as used.
-	waits, computes := used("import time; time.sleep(1)"), used("import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass")
-	if t.Logf("%s of processor time while code waits for a second, %s while it computes", waits, computes); computes < 50*time.Millisecond || waits >= computes {
+	waits, computes := used("import time; time.sleep(1)"), used("import time\nend = time.process_time() + 1\nwhile time.process_time() < "+
+		"end: pass")
+	if t.Logf("%s of processor time while code waits for a second, %s while it computes", waits,
+		computes); computes < 50*time.Millisecond || waits >= computes {
 		t.Errorf("code that waits has used %s, and code that computes %s", waits, computes)
 	}
 	f := s.(sandbox.Freezer)
@@ -222,7 +225,8 @@ func TestKVM(t *testing.T) {
 	}
 	b, err := New(t.Context(), h.cfg)
 	if err != nil {
-		if text := err.Error(); strings.Contains(text, "fork/exec") || strings.Contains(text, "ermission denied") || strings.Contains(text, "not permitted") {
+		if text := err.Error(); strings.Contains(text, "fork/exec") || strings.Contains(text, "ermission denied") || strings.Contains(text,
+			"not permitted") {
 			t.Fatal(err)
 		}
 		t.Skip(err)

@@ -56,7 +56,8 @@ func TestPackages(t *testing.T) {
 	for code, want := range map[string]string{
 		"import sys, os\nthere = 'slow' in sys.modules\nimport slow\n[there, slow.pid != os.getpid(), os.listdir('/tmp')]": `[true,true,[]]`,
 		"import json\nhasattr(json, 'mine')": "false",
-		"import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import deep.nested; print(1)'], capture_output=True, text=True).stdout": `"1\n"`,
+		"import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import deep.nested; print(1)'], capture_output=True, " +
+			"text=True).stdout": `"1\n"`,
 	} {
 		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 		if err != nil || string(out.Result) != want {

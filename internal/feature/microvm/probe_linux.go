@@ -54,7 +54,8 @@ func (b *Backend) Probe(ctx context.Context) sandbox.Report {
 	r := sandbox.Report{Backend: "microvm"}
 	p, err := b.probe(ctx)
 	if err != nil {
-		r.Layers = []sandbox.Layer{{Name: "virtual machine", State: "failed", Required: true, Detail: fault.Message(err), Remedy: fault.Hint(err)}}
+		r.Layers = []sandbox.Layer{{Name: "virtual machine", State: "failed", Required: true, Detail: fault.Message(err),
+			Remedy: fault.Hint(err)}}
 		return r
 	}
 	r.Layers = p.layers()
@@ -150,9 +151,11 @@ func (p *probeResult) layers() []sandbox.Layer {
 }
 
 func (p *probeResult) machine() sandbox.Layer {
-	detail := fmt.Sprintf("the guest runs Linux %s with %d MB; numbers of files and processes are equal in all guests; a sandbox opened in %d ms", p.in.Kernel, p.b.memorySize>>20, p.opened.Milliseconds())
+	detail := fmt.Sprintf("the guest runs Linux %s with %d MB; numbers of files and processes are equal in all guests; a sandbox opened "+
+		"in %d ms", p.in.Kernel, p.b.memorySize>>20, p.opened.Milliseconds())
 	if p.b.cfg.Accel == TCG {
-		return sandbox.Layer{Name: "virtual machine", State: "soft", Detail: "sandbox.microvm.accel is tcg: the processor is emulated, WHICH IS NOT AN ISOLATION BOUNDARY; " + detail,
+		return sandbox.Layer{Name: "virtual machine", State: "soft",
+			Detail: "sandbox.microvm.accel is tcg: the processor is emulated, WHICH IS NOT AN ISOLATION BOUNDARY; " + detail,
 			Remedy: "use tcg for tests only: set sandbox.microvm.accel to kvm"}
 	}
 	return sandbox.Tested("virtual machine", p.in.Kernel == p.b.kernel.version, "KVM; %s", detail)
@@ -170,7 +173,8 @@ func (p *probeResult) program(name string) sandbox.Layer {
 }
 
 func (p *probeResult) network() sandbox.Layer {
-	return sandbox.Tested("network", p.in.Calls["socket"] != "" && p.in.Calls["vsock"] != "", "the guest has no network device; socket: %s; socket to the host: %s",
+	return sandbox.Tested("network", p.in.Calls["socket"] != "" && p.in.Calls["vsock"] != "",
+		"the guest has no network device; socket: %s; socket to the host: %s",
 		sandbox.Attempted(p.in.Calls["socket"]), sandbox.Attempted(p.in.Calls["vsock"]))
 }
 
@@ -185,27 +189,32 @@ func (p *probeResult) guest() sandbox.Layer {
 }
 
 func (p *probeResult) randomness() sandbox.Layer {
-	return sandbox.Tested("random state", p.in.Random != "" && p.in.Random != p.other.Random, "two guests of the snapshot drew %.8s… and %.8s…", p.in.Random, p.other.Random)
+	return sandbox.Tested("random state", p.in.Random != "" && p.in.Random != p.other.Random,
+		"two guests of the snapshot drew %.8s… and %.8s…", p.in.Random, p.other.Random)
 }
 
 func (p *probeResult) limits() sandbox.Layer {
-	return sandbox.Tested("memory of all processes", p.memory.Limit == sandbox.LimitMemory, "cgroup v2 of the guest, whose memory is fixed; four processes above the limit: %s %s", p.memory.Status, p.memory.Limit)
+	return sandbox.Tested("memory of all processes", p.memory.Limit == sandbox.LimitMemory,
+		"cgroup v2 of the guest, whose memory is fixed; four processes above the limit: %s %s", p.memory.Status, p.memory.Limit)
 }
 
 func (p *probeResult) uid() sandbox.Layer {
 	if first, err := process.FirstHostUID(); err != nil || first != 0 {
 		return sandbox.Tested("own uid", err == nil, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", first)
 	}
-	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "QEMU and virtiofsd of all tenants have the daemon's host uid; namespaces isolate them",
+	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "QEMU and virtiofsd of all tenants have the daemon's host uid; " +
+		"namespaces isolate them",
 		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}
 }
 
 func (p *probeResult) unnamed() sandbox.Layer {
-	l := sandbox.Layer{Name: "unnamed files", State: "missing", Detail: "virtiofs has none in the workspace (O_TMPFILE: " + sandbox.Attempted(p.in.Unnamed) + "); /tmp has them"}
+	l := sandbox.Layer{Name: "unnamed files", State: "missing",
+		Detail: "virtiofs has none in the workspace (O_TMPFILE: " + sandbox.Attempted(p.in.Unnamed) + "); /tmp has them"}
 	if p.in.Unnamed == "" {
 		l.State, l.Detail = "enforced", "O_TMPFILE works in the workspace"
 	}
 	return l
 }
 
-var processors = sandbox.Layer{Name: "share of the processors", State: "soft", Detail: "each guest has one processor; guests of all tenants compete equally"}
+var processors = sandbox.Layer{Name: "share of the processors", State: "soft",
+	Detail: "each guest has one processor; guests of all tenants compete equally"}

@@ -42,7 +42,8 @@ func TestNewRefusesWithRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(large, "large.so"), nil, 0o644), os.Truncate(filepath.Join(large, "large.so"), maxInitramfs)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(large, "large.so"), nil, 0o644),
+		os.Truncate(filepath.Join(large, "large.so"), maxInitramfs)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -52,14 +53,20 @@ func TestNewRefusesWithRemedy(t *testing.T) {
 		says, hint string
 	}{
 		{"no QEMU", nil, t.TempDir(), "needs qemu-system-x86_64", "apt-get install qemu-system-x86"},
-		{"no virtiofsd", func(c *Config) { c.virtiofsd = []string{"/nowhere/virtiofsd"} }, "", "needs virtiofsd, which is not in [/nowhere/virtiofsd]", "apt-get install qemu-system-x86"},
-		{"no kernel", func(c *Config) { c.Kernel = "/nowhere/vmlinuz" }, "", "sandbox.microvm.kernel /nowhere/vmlinuz cannot be used", "linux-image-cloud-amd64"},
+		{"no virtiofsd", func(c *Config) { c.virtiofsd = []string{"/nowhere/virtiofsd"} }, "",
+			"needs virtiofsd, which is not in [/nowhere/virtiofsd]", "apt-get install qemu-system-x86"},
+		{"no kernel", func(c *Config) { c.Kernel = "/nowhere/vmlinuz" }, "", "sandbox.microvm.kernel /nowhere/vmlinuz cannot be used",
+			"linux-image-cloud-amd64"},
 		{"a kernel that is text", func(c *Config) { c.Kernel = text }, "", "not a bzImage", "linux-image-cloud-amd64"},
-		{"a kernel without modules", func(c *Config) { c.Kernel = alone }, "", "the modules of kernel " + alone + " cannot be read", "../lib/modules/" + kernel.version},
+		{"a kernel without modules", func(c *Config) { c.Kernel = alone }, "", "the modules of kernel " + alone + " cannot be read",
+			"../lib/modules/" + kernel.version},
 		{"no KVM", func(c *Config) { c.Accel, c.kvm = KVM, "/dev/nowhere" }, "", "needs KVM: open /dev/nowhere", "group kvm"},
-		{"a device that is not KVM", func(c *Config) { c.Accel, c.kvm = KVM, "/dev/null" }, "", "needs KVM with API version 12", "group kvm"},
-		{"a guest that hangs", func(c *Config) { c.Kernel, c.bootTimeout = hangs, 3*time.Second }, "", "no interpreter was ready within 3s", "check that " + hangs + " boots"},
-		{"packages that are too large", func(c *Config) { c.Packages = large }, "", "the interpreter and its packages are larger than 1024 MB", "remove some of sandbox.packages"},
+		{"a device that is not KVM", func(c *Config) { c.Accel, c.kvm = KVM, "/dev/null" }, "", "needs KVM with API version 12",
+			"group kvm"},
+		{"a guest that hangs", func(c *Config) { c.Kernel, c.bootTimeout = hangs, 3*time.Second }, "", "no interpreter was ready within 3s",
+			"check that " + hangs + " boots"},
+		{"packages that are too large", func(c *Config) { c.Packages = large }, "",
+			"the interpreter and its packages are larger than 1024 MB", "remove some of sandbox.packages"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := h.cfg
@@ -73,7 +80,8 @@ func TestNewRefusesWithRemedy(t *testing.T) {
 			if err == nil {
 				b.Close()
 			}
-			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), c.says) || !strings.Contains(fault.Hint(err), c.hint) {
+			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), c.says) || !strings.Contains(fault.Hint(err),
+				c.hint) {
 				t.Errorf("%v\nhint: %s", err, fault.Hint(err))
 			}
 			if left := leftovers(h); left != "" {
@@ -105,7 +113,8 @@ func TestNewOpensSandbox(t *testing.T) {
 	if err == nil {
 		b.Close()
 	}
-	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "no sandbox of sandbox.backend microvm opens on this machine") ||
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err),
+		"no sandbox of sandbox.backend microvm opens on this machine") ||
 		!strings.Contains(fault.Hint(err), "check that /usr/bin/false works") {
 		t.Errorf("%v\nhint: %s", err, fault.Hint(err))
 	}
@@ -121,7 +130,8 @@ func TestOpenRefusesSnapshotOfAnotherVersion(t *testing.T) {
 	if err := os.WriteFile(program, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b := &Backend{cfg: h.cfg.withDefaults(), qemu: program, virtiofsd: program, kernel: kernel{path: program}, instances: map[*instance]bool{}}
+	b := &Backend{cfg: h.cfg.withDefaults(), qemu: program, virtiofsd: program, kernel: kernel{path: program},
+		instances: map[*instance]bool{}}
 	var err error
 	if b.programs, err = fingerprintOf(program, program, program); err != nil || !b.intact() {
 		t.Fatal(err)

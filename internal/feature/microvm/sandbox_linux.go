@@ -172,7 +172,8 @@ func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.dead {
-		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the interpreter of this sandbox has ended"}, nil
+		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed),
+			Error: "the interpreter of this sandbox has ended"}, nil
 	}
 	x.number++
 	started := time.Now()

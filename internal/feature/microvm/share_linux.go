@@ -54,7 +54,8 @@ func (v *vm) attachShared() error {
 	if err := v.monitor.do(v.soon(), nil, "chardev-add", map[string]any{"id": "sharing", "backend": backend}); err != nil {
 		return err
 	}
-	return v.monitor.do(v.soon(), nil, "device_add", map[string]any{"driver": "vhost-user-fs-pci", "id": "shared", "chardev": "sharing", "tag": "shared"})
+	return v.monitor.do(v.soon(), nil, "device_add", map[string]any{"driver": "vhost-user-fs-pci", "id": "shared", "chardev": "sharing",
+		"tag": "shared"})
 }
 
 // receiveFile receives a descriptor over a socket.

@@ -148,7 +148,8 @@ func (b *Backend) qemuConfig(restored bool) launcher.Config {
 		"-object", "memory-backend-file,id=ram,share=on,size=" + size + ",mem-path=" + fdPath(fdMemory),
 		"-kernel", fdPath(fdKernel), "-initrd", fdPath(fdInitramfs),
 		// init_on_free leaves zeros in memory that was freed until the snapshot, which need not be kept.
-		"-append", "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check init_on_free=1 cgroup_no_v1=all PYTHONHASHSEED=0 PYTHON_COLORS=0",
+		"-append", "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check init_on_free=1 cgroup_no_v1=all PYTHONHASHSEED=0 " +
+			"PYTHON_COLORS=0",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", socket("monitor", fdMonitor), "-mon", "chardev=monitor,mode=control",
 		"-device", "virtio-serial-pci,disable-legacy=on",

@@ -13,7 +13,8 @@ import (
 
 // A rule with paths allows a path if each program behind it reads one that the rule allows.
 func TestPathsAreReadAsServersDecodeThem(t *testing.T) {
-	rules := []network.Rule{{Host: "api.example.com", Paths: []string{"/users/*/profile", "/docs/*", "/projects/my%2Fgroup/*/issues", "/m;v=1/x", "/*/last"}},
+	rules := []network.Rule{{Host: "api.example.com", Paths: []string{"/users/*/profile", "/docs/*", "/projects/my%2Fgroup/*/issues",
+		"/m;v=1/x", "/*/last"}},
 		{Host: "any.example.com"}, {Host: "slash.example.com", Paths: []string{"/*"}},
 		{Host: "pair.example.com", Paths: []string{"/a/*/read"}, Addresses: []string{"127.0.0.1"}}}
 	c := newClient(t, network.Config{Rules: newRules(t, rules...), Lookup: resolveTo("127.0.0.1")})
@@ -105,7 +106,8 @@ func TestOtherMethodsInParametersAreRefused(t *testing.T) {
 			args["headers"] = map[string]string{"content-type": c2.kind}
 		}
 		_, _, err := send(t, c, "post", args)
-		if f, _ := errors.AsType[*tool.Failure](err); c2.refused != (f != nil && f.Refused == "network:allow" && strings.Contains(f.Message, "method")) {
+		if f, _ := errors.AsType[*tool.Failure](err); c2.refused != (f != nil && f.Refused == "network:allow" && strings.Contains(f.Message,
+			"method")) {
 			t.Errorf("%+v: %v", c2, err)
 		}
 		if text, ok := args["text"].(string); ok {

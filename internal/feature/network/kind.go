@@ -18,9 +18,10 @@ func (*Rules) For(c *config.Config) upstream.Kind { return rulesOf(c) }
 
 // Connector implements upstream.Kind. Opening a connection sends nothing.
 func (r *Rules) Connector(h *upstream.Host) upstream.Connector {
-	cfg := Config{Rules: r, Spool: h.Spool, UserAgent: h.UserAgent, Resolve: func(ctx context.Context, header, value string) (string, error) {
-		return h.Resolve(ctx, "header "+header, value, upstream.InHeader)
-	}}
+	cfg := Config{Rules: r, Spool: h.Spool, UserAgent: h.UserAgent,
+		Resolve: func(ctx context.Context, header, value string) (string, error) {
+			return h.Resolve(ctx, "header "+header, value, upstream.InHeader)
+		}}
 	return upstream.ConnectorFunc(func(context.Context) (upstream.Session, error) { return session{New(cfg)}, nil })
 }
 

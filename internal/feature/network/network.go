@@ -123,7 +123,8 @@ func (c *Client) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 		return tool.Result{}, err
 	}
 	if !c.count(call.Execution) {
-		return tool.Result{}, refuse(call.Ref, "requests", "the code has made %d requests, which is the limit of one execution: request more data at once, or continue in another execution", maxRequests)
+		return tool.Result{}, refuse(call.Ref, "requests", "the code has made %d requests, which is the limit of one execution: request "+
+			"more data at once, or continue in another execution", maxRequests)
 	}
 	return c.send(ctx, call, q)
 }

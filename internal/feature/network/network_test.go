@@ -102,9 +102,12 @@ func refusedBy(t testing.TB, err error, rule string) {
 // Each address is refused, however it is written, unless a rule lists it.
 func TestAddressesThatAreNotPublicAreRefused(t *testing.T) {
 	for _, a := range []string{
-		"127.0.0.1", "127.8.9.10", "0.0.0.0", "10.1.2.3", "100.64.0.1", "169.254.169.254", "172.16.0.1", "192.168.1.1", "192.0.0.170", "198.18.0.1",
-		"224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "::1", "::", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "fe80::1", "fc00::1",
-		"fd00:ec2::254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::7f00:1", "2002:7f00:1::", "2001::7f00:1", "2001:db8::1", "ff02::1", "fec0::1",
+		"127.0.0.1", "127.8.9.10", "0.0.0.0", "10.1.2.3", "100.64.0.1", "169.254.169.254", "172.16.0.1", "192.168.1.1", "192.0.0.170",
+		"198.18.0.1",
+		"224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "::1", "::", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1",
+		"fe80::1", "fc00::1",
+		"fd00:ec2::254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::7f00:1", "2002:7f00:1::", "2001::7f00:1", "2001:db8::1",
+		"ff02::1", "fec0::1",
 		"93.184.215.14,127.0.0.1", "2606:4700::1111,::1", // one of several
 	} {
 		t.Run(a, func(t *testing.T) {
@@ -199,7 +202,9 @@ func TestURLsAreRefused(t *testing.T) {
 		}
 	}
 	for _, u := range []string{"https://API.Example.com./v1/x", "https://a.parts.example.com:443/", "https://ａpi.example.com/v1/x",
-		"https://api.example.com/v1/...", "https://api.example.com/v1/..a/.b", "https://api.example.com/v1/a;b=..", "https://api.example.com/v1/100%25", "https://api.example.com/v1/x?a=../..%252e"} { // allowed, and refused by their address
+		// allowed, and refused by their address
+		"https://api.example.com/v1/...", "https://api.example.com/v1/..a/.b", "https://api.example.com/v1/a;b=..",
+		"https://api.example.com/v1/100%25", "https://api.example.com/v1/x?a=../..%252e"} {
 		_, _, err := send(t, c, "get", map[string]any{"url": u})
 		refusedBy(t, err, "address")
 	}
@@ -244,7 +249,8 @@ func TestHeadersAreRefused(t *testing.T) {
 		"x.key":                  "mine",
 		"X-Long":                 strings.Repeat("a", 70_000),
 	} {
-		_, _, err := send(t, c, "post", map[string]any{"url": at, "headers": map[string]string{name: value}, "text": "GET / HTTP/1.1\r\n\r\n"})
+		_, _, err := send(t, c, "post", map[string]any{"url": at, "headers": map[string]string{name: value},
+			"text": "GET / HTTP/1.1\r\n\r\n"})
 		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Refused != "network:headers" {
 			t.Errorf("%q: %.60q: got %v, want a refusal", name, value, err)
 		}
@@ -357,9 +363,10 @@ func TestSecretsAreAdded(t *testing.T) {
 	at, allowed := site(t, echo)
 	other, plain := site(t, echo)
 	allowed.Secret = &network.Secret{Header: "Authorization", Value: "Bearer ${KEY}"}
-	c := newClient(t, network.Config{Rules: newRules(t, allowed, plain), Resolve: func(_ context.Context, header, value string) (string, error) {
-		return strings.ReplaceAll(value, "${KEY}", header+"-secret"), nil
-	}})
+	c := newClient(t, network.Config{Rules: newRules(t, allowed, plain),
+		Resolve: func(_ context.Context, header, value string) (string, error) {
+			return strings.ReplaceAll(value, "${KEY}", header+"-secret"), nil
+		}})
 	a, _, err := send(t, c, "get", map[string]any{"url": at, "headers": map[string]string{"authorization": "mine"}})
 	if err != nil || a.Text != "Bearer Authorization-secret" {
 		t.Errorf("got %q, %v", a.Text, err)
@@ -474,10 +481,12 @@ func TestSlowAndEndlessResponsesAreBounded(t *testing.T) {
 	c := newClient(t, network.Config{Rules: newRules(t, allowed)})
 	began := time.Now()
 	_, _, err := send(t, c, "get", map[string]any{"url": at, "timeout": 0.2})
-	if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Unknown || string(f.Data) != `{"timeout":true}` || time.Since(began) > 10*time.Second {
+	if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Unknown || string(f.Data) != `{"timeout":true}` ||
+		time.Since(began) > 10*time.Second {
 		t.Errorf("got %v after %s", err, time.Since(began))
 	}
-	if _, _, err := send(t, c, "post", map[string]any{"url": at, "timeout": 0.2}); err == nil || !strings.Contains(err.Error(), "did not respond completely") {
+	if _, _, err := send(t, c, "post", map[string]any{"url": at, "timeout": 0.2}); err == nil || !strings.Contains(err.Error(),
+		"did not respond completely") {
 		t.Errorf("got %v", err)
 	} else if f, ok := errors.AsType[*tool.Failure](err); !ok || !f.Unknown {
 		t.Errorf("the outcome of a POST is unknown, got %v", err)
@@ -503,7 +512,8 @@ func TestResponsesAreNotSmuggled(t *testing.T) {
 			go func() {
 				defer conn.Close()
 				_, _ = conn.Read(make([]byte, 4096))
-				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled")
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\nContent-Length: "+
+					"8\r\n\r\nsmuggled")
 				time.Sleep(50 * time.Millisecond)
 			}()
 		}
@@ -567,16 +577,19 @@ func TestCertificatesAreVerified(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	t.Cleanup(s.Close)
 	port := s.Listener.Addr().(*net.TCPAddr).Port
-	rules := newRules(t, network.Rule{Host: "127.0.0.1", Port: port}, network.Rule{Host: "wrong.test", Port: port, Addresses: []string{"127.0.0.1"}})
+	rules := newRules(t, network.Rule{Host: "127.0.0.1", Port: port},
+		network.Rule{Host: "wrong.test", Port: port, Addresses: []string{"127.0.0.1"}})
 	c := newClient(t, network.Config{Rules: rules})
 	if _, _, err := send(t, c, "get", map[string]any{"url": s.URL}); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown certificate was accepted: %v", err)
 	}
-	trusting := newClient(t, network.Config{Rules: rules, RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, Lookup: resolveTo("127.0.0.1")})
+	trusting := newClient(t, network.Config{Rules: rules, RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
+		Lookup: resolveTo("127.0.0.1")})
 	if a, _, err := send(t, trusting, "get", map[string]any{"url": s.URL}); err != nil || a.Text != "ok" {
 		t.Errorf("got %q, %v", a.Text, err)
 	}
-	if _, _, err := send(t, trusting, "get", map[string]any{"url": fmt.Sprintf("https://wrong.test:%d/", port)}); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, _, err := send(t, trusting, "get", map[string]any{"url": fmt.Sprintf("https://wrong.test:%d/", port)}); err == nil ||
+		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a certificate of another host was accepted: %v", err)
 	}
 }

@@ -68,7 +68,8 @@ func (r *Rules) request(c tool.Call) (q request, err error) {
 		return q, refuse(c.Ref, "arguments", "%s", wrong)
 	}
 	if name := otherMethod(q.url, q.headers, q.body); name != "" {
-		return q, refuse(c.Ref, "allow", "the parameter %s is not allowed, since some servers read another method from it: send the method itself", name)
+		return q, refuse(c.Ref, "allow", "the parameter %s is not allowed, since some servers read another method from it: send the "+
+			"method itself", name)
 	}
 	return q, nil
 }
@@ -124,7 +125,8 @@ func parseHeaders(given map[string]string, u *url.URL, secret *Secret) (h http.H
 			return nil, "the header " + key + " cannot be set: Sandpiper makes the connection"
 		case own:
 		case overrides(like):
-			return nil, "the header " + key + " cannot be set: some servers read another method, URL, host or client from it than those that are checked"
+			return nil, "the header " + key + " cannot be set: some servers read another method, URL, host or client from it than those " +
+				"that are checked"
 		case secret != nil && like == alike(secret.Header) && key != http.CanonicalHeaderKey(secret.Header):
 			return nil, "the header " + key + " cannot be set: some servers read it as " + secret.Header + ", which Sandpiper sets"
 		case seen[like]:
@@ -141,7 +143,8 @@ func parseHeaders(given map[string]string, u *url.URL, secret *Secret) (h http.H
 }
 
 func isHostOf(value string, u *url.URL) bool {
-	return slices.Contains([]string{u.Host, u.Hostname(), u.Hostname() + ":" + strconv.Itoa(portOf(u)), "[" + u.Hostname() + "]:" + strconv.Itoa(portOf(u))}, strings.ToLower(value))
+	return slices.Contains([]string{u.Host, u.Hostname(), u.Hostname() + ":" + strconv.Itoa(portOf(u)),
+		"[" + u.Hostname() + "]:" + strconv.Itoa(portOf(u))}, strings.ToLower(value))
 }
 
 // parseBody sets the body, and returns what is wrong with it.

@@ -143,8 +143,10 @@ func checkSecret(r Rule) error {
 // ownHeaders belong to the connection or are derived from the request. Those that libraries send
 // with every request are ignored, others are refused.
 var ownHeaders = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Content-Length": true, "Accept-Encoding": true, "Proxy-Connection": true, "Expect": true, "Host": true,
-	"Transfer-Encoding": false, "Te": false, "Trailer": false, "Upgrade": false, "Proxy-Authorization": false, "Proxy-Authenticate": false, "Http2-Settings": false,
+	"Connection": true, "Keep-Alive": true, "Content-Length": true, "Accept-Encoding": true, "Proxy-Connection": true, "Expect": true,
+	"Host":              true,
+	"Transfer-Encoding": false, "Te": false, "Trailer": false, "Upgrade": false, "Proxy-Authorization": false, "Proxy-Authenticate": false,
+	"Http2-Settings": false,
 }
 
 func isOwnHeader(name string) bool {
@@ -168,7 +170,8 @@ func hostPattern(host string) (string, error) {
 	}
 	name, err := canonicalHost(domain)
 	if err != nil {
-		return "", fmt.Errorf("has host %.80q, which %w; write a name such as api.example.com, *.example.com for the names below it, or *", host, err)
+		return "", fmt.Errorf("has host %.80q, which %w; write a name such as api.example.com, *.example.com for the names below it, or *",
+			host, err)
 	}
 	if _, err := netip.ParseAddr(name); below && (err == nil || !strings.Contains(name, ".")) {
 		return "", fmt.Errorf("has host %.80q; *. must be followed by a domain such as example.com", host)
@@ -227,7 +230,8 @@ func (r rule) mismatch(method string, u *url.URL) string {
 	case r.Paths != nil && !matchAll(r.paths, urlpath.Readings(pathOf(u))[:1]):
 		return fmt.Sprintf("the path %.100s is not allowed for %s; the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
 	case r.Paths != nil && !matchAll(r.paths, urlpath.Readings(pathOf(u))):
-		return fmt.Sprintf("the path %.100s is not allowed for %s, because some servers read another one from its escapes or semicolons; the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
+		return fmt.Sprintf("the path %.100s is not allowed for %s, because some servers read another one from its escapes or semicolons; "+
+			"the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
 	}
 	return ""
 }

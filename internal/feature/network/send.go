@@ -58,7 +58,8 @@ func (c *Client) send(ctx context.Context, call tool.Call, q request) (tool.Resu
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 599 { // 101 ends HTTP on the connection
-		return tool.Result{}, failed(call.Ref, true, "%s answered with status %d, which is no answer to a request", q.url.Host, res.StatusCode)
+		return tool.Result{}, failed(call.Ref, true, "%s answered with status %d, which is no answer to a request", q.url.Host,
+			res.StatusCode)
 	}
 	result, err := c.read(ctx, call, q, res)
 	outcome := outcomeOf(q.method, res.StatusCode)
@@ -68,7 +69,8 @@ func (c *Client) send(ctx context.Context, call tool.Call, q request) (tool.Resu
 	case refused && res.StatusCode < 400:
 		err = &tool.NotKept{Err: err}
 	case refused: // the status says enough
-		f := failed(call.Ref, true, "%s answered with status %d, and its body could not be kept: %s", q.url.Host, res.StatusCode, fault.Message(err))
+		f := failed(call.Ref, true, "%s answered with status %d, and its body could not be kept: %s", q.url.Host, res.StatusCode,
+			fault.Message(err))
 		f.Status, f.Unknown, f.Retryable = res.StatusCode, outcome == tool.Unknown, false
 		err = f
 	default:
@@ -163,7 +165,8 @@ func (c *Client) store(ctx context.Context, call tool.Call, data []byte, rest io
 }
 
 func tooLarge(limit int) error {
-	return fault.New(fault.Exhausted, "received a response of more than %d bytes, after decompression", limit).WithHint("request less data at once, such as a page or a range")
+	return fault.New(fault.Exhausted, "received a response of more than %d bytes, after decompression", limit).
+		WithHint("request less data at once, such as a page or a range")
 }
 
 // decode returns the decompressed body.
@@ -189,7 +192,8 @@ func decode(res *http.Response) (body io.Reader, decoded bool, err error) {
 func headersOf(h http.Header, decoded bool) [][2]string {
 	all := [][2]string{}
 	for name, values := range h {
-		if name == "Connection" || name == "Keep-Alive" || name == "Transfer-Encoding" || decoded && (name == "Content-Encoding" || name == "Content-Length") {
+		if name == "Connection" || name == "Keep-Alive" || name == "Transfer-Encoding" ||
+			decoded && (name == "Content-Encoding" || name == "Content-Length") {
 			continue
 		}
 		for _, v := range values {
@@ -218,7 +222,8 @@ func sendError(ctx context.Context, ref tool.Ref, q request, sent bool, err erro
 	timeout, isTimeout := errors.AsType[net.Error](err)
 	switch {
 	case private:
-		return refuse(ref, "address", "%s resolves to an address that is not public. The operator can list it in addresses of its network.allow rule", q.url.Hostname())
+		return refuse(ref, "address", "%s resolves to an address that is not public. The operator can list it in addresses of its "+
+			"network.allow rule", q.url.Hostname())
 	case q.timeout > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		f := failed(ref, sent, "%s did not respond completely within %s", host, q.timeout.Round(time.Millisecond))
 		f.Data = json.RawMessage(`{"timeout":true}`)

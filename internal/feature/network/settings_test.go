@@ -79,7 +79,8 @@ tenants: {closed_one: {tier: closed}, other_one: {tier: other}, plain: {profile:
 	if !hasNetwork(c) || len(c.Warnings) > 0 {
 		t.Errorf("%v %v", c.Servers, c.Warnings)
 	}
-	for name, want := range map[string][]string{"plain": {"a.example"}, "unknown": {"a.example"}, "closed_one": nil, "other_one": {"*.b.example", "10.0.0.1"}} {
+	for name, want := range map[string][]string{"plain": {"a.example"}, "unknown": {"a.example"}, "closed_one": nil,
+		"other_one": {"*.b.example", "10.0.0.1"}} {
 		own := c.For(tenantID(t, name), "")
 		if d := cmp.Diff(want, hosts(own)); d != "" {
 			t.Errorf("%s: %s", name, d)
@@ -148,7 +149,8 @@ func TestSecretsOfRequestsAreReferences(t *testing.T) {
 		"{header: X-Key}":             "line 1: entry 1 of network.allow secret has no value",
 	} {
 		text := "network: {allow: [{host: a.example, secret: " + text + "}]}"
-		if _, err := load(t, "sandpiper.yaml", text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "abc") {
+		if _, err := load(t, "sandpiper.yaml", text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(),
+			"abc") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -156,13 +158,19 @@ func TestSecretsOfRequestsAreReferences(t *testing.T) {
 
 func TestInvalidSettings(t *testing.T) {
 	for text, want := range map[string]string{
-		"network: {allow: [example.com]}":                                         `network.allow contains "example.com"; write {host: example.com}`,
-		"sandbox:\n  allow_network_access: [2130706433]":                          "line 2: sandbox.allow_network_access",
-		"sandbox:\n  allow_network_access: {a: b}":                                "line 2: sandbox.allow_network_access must be false, true or a list of hosts",
-		"network:\n  allow:\n    - {hosts: a.example}":                            `line 3: entry 1 of network.allow has no key "hosts"; did you mean "host"?`,
-		"network:\n  allow: [{host: a.example}, {host: 'a b'}]":                   `line 2: network.allow: entry 2 has host "a b", which is not a host name`,
-		"network: {allow: [{host: a.example, port: 0}]}":                          `entry 1 of network.allow port is "0"; it must be a whole number from 1 to 65535`,
-		"servers: {network: {command: x}}\nnetwork: {allow: [{host: a.example}]}": `server network has the name of the server that network.allow adds`,
+		"network: {allow: [example.com]}": `network.allow contains "example.com"; write {host: ` +
+			`example.com}`,
+		"sandbox:\n  allow_network_access: [2130706433]": "line 2: sandbox.allow_network_access",
+		"sandbox:\n  allow_network_access: {a: b}": "line 2: sandbox.allow_network_access must be false, " +
+			"true or a list of hosts",
+		"network:\n  allow:\n    - {hosts: a.example}": `line 3: entry 1 of network.allow has no key "hosts"; ` +
+			`did you mean "host"?`,
+		"network:\n  allow: [{host: a.example}, {host: 'a b'}]": `line 2: network.allow: entry 2 has host "a b", which ` +
+			`is not a host name`,
+		"network: {allow: [{host: a.example, port: 0}]}": `entry 1 of network.allow port is "0"; it must be a ` +
+			`whole number from 1 to 65535`,
+		"servers: {network: {command: x}}\nnetwork: {allow: [{host: a.example}]}": `server network has the name of the server that ` +
+			`network.allow adds`,
 	} {
 		_, err := load(t, "sandpiper.yaml", text)
 		if err == nil || fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {
@@ -174,12 +182,17 @@ func TestInvalidSettings(t *testing.T) {
 // The messages name the place and the key once.
 func TestMessagesOfSettings(t *testing.T) {
 	for text, want := range map[string]string{
-		"network: {allow: [{host: a.example}, {host: 'a b'}]}": `sandpiper.yaml line 1: network.allow: entry 2 has host "a b", which is not a host name; write a name such as api.example.com, *.example.com for the names below it, or *`,
-		"network: {allow: [example.com]}":                      `sandpiper.yaml line 1: network.allow contains "example.com"; write {host: example.com}`,
-		"sandbox: {allow_network_access: ['a b']}":             `sandpiper.yaml line 1: sandbox.allow_network_access: entry 1 has host "a b", which is not a host name; write a name such as api.example.com, *.example.com for the names below it, or *`,
-		"sandbox: {allow_network_access: {a: b}}":              `sandpiper.yaml line 1: sandbox.allow_network_access must be false, true or a list of hosts`,
-		"network: {allow: a.example}":                          `sandpiper.yaml line 1: network.allow must be a list`,
-		"tiers: {a: {network: {allow: [{host: 'a b'}]}}}":      `sandpiper.yaml line 1: network.allow: entry 1 has host "a b", which is not a host name; write a name such as api.example.com, *.example.com for the names below it, or *`,
+		"network: {allow: [{host: a.example}, {host: 'a b'}]}": `sandpiper.yaml line 1: network.allow: entry 2 has host "a b", which is ` +
+			`not a host name; write a name such as api.example.com, *.example.com for the names below it, or *`,
+		"network: {allow: [example.com]}": `sandpiper.yaml line 1: network.allow contains "example.com"; write {host: ` +
+			`example.com}`,
+		"sandbox: {allow_network_access: ['a b']}": `sandpiper.yaml line 1: sandbox.allow_network_access: entry 1 has host "a b", ` +
+			`which is not a host name; write a name such as api.example.com, *.example.com for the names below it, or *`,
+		"sandbox: {allow_network_access: {a: b}}": `sandpiper.yaml line 1: sandbox.allow_network_access must be false, true or a ` +
+			`list of hosts`,
+		"network: {allow: a.example}": `sandpiper.yaml line 1: network.allow must be a list`,
+		"tiers: {a: {network: {allow: [{host: 'a b'}]}}}": `sandpiper.yaml line 1: network.allow: entry 1 has host "a b", which is not a ` +
+			`host name; write a name such as api.example.com, *.example.com for the names below it, or *`,
 	} {
 		if _, err := load(t, "sandpiper.yaml", text); err == nil || fault.Message(err) != want {
 			t.Errorf("%s: %v\nwant %s", text, err, want)

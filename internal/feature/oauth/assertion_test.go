@@ -47,7 +47,8 @@ func TestAssertionIsSignedWithEachKindOfKey(t *testing.T) {
 		{encode("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil), rsaKey.Public(), jose.RS256},
 		{pkcs8(edKey), edKey.Public(), jose.EdDSA},
 	}
-	for curve, want := range map[elliptic.Curve]jose.SignatureAlgorithm{elliptic.P256(): jose.ES256, elliptic.P384(): jose.ES384, elliptic.P521(): jose.ES512} {
+	for curve, want := range map[elliptic.Curve]jose.SignatureAlgorithm{elliptic.P256(): jose.ES256, elliptic.P384(): jose.ES384,
+		elliptic.P521(): jose.ES512} {
 		key, err := ecdsa.GenerateKey(curve, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +82,8 @@ func TestAssertionIsSignedWithEachKindOfKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		lasts := time.Duration(claims.Expires-claims.Issued) * time.Second
-		if claims.Issuer != "me" || claims.Subject != "me" || claims.ID == "" || lasts != time.Minute || time.Since(time.Unix(claims.Issued, 0)).Abs() > time.Minute {
+		if claims.Issuer != "me" || claims.Subject != "me" || claims.ID == "" || lasts != time.Minute ||
+			time.Since(time.Unix(claims.Issued, 0)).Abs() > time.Minute {
 			t.Errorf("%s: %s", r.want, payload)
 		}
 		if typ := signed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType]; typ != "JWT" {

@@ -114,7 +114,8 @@ func mergeChallenge(c Challenge, r *record) Challenge {
 // tokens.
 func (c Config) runCodeFlow(ctx context.Context, r *record, to authServer, back *callbackServer, scopes []string, p Interaction) error {
 	verifier := oauth2.GenerateVerifier()
-	cfg := oauth2.Config{ClientID: r.Client.ID, RedirectURL: back.redirectURI, Scopes: scopes, Endpoint: oauth2.Endpoint{AuthURL: to.Authorization}}
+	cfg := oauth2.Config{ClientID: r.Client.ID, RedirectURL: back.redirectURI, Scopes: scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: to.Authorization}}
 	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", to.resource)}
 	if slices.Contains(scopes, offlineAccess) {
 		options = append(options, oauth2.SetAuthURLParam("prompt", "consent")) // required by OpenID Connect
@@ -128,9 +129,11 @@ func (c Config) runCodeFlow(ctx context.Context, r *record, to authServer, back 
 	c.OnSecret(a.code)
 	switch {
 	case a.issuer != to.Issuer && (a.issuer != "" || to.NamesItself && !a.codeOnly):
-		return fault.New(fault.Denied, "received a redirect of another authorization server than %s; nothing was sent there", issuerOrigin(to.Issuer))
+		return fault.New(fault.Denied, "received a redirect of another authorization server than %s; nothing was sent there",
+			issuerOrigin(to.Issuer))
 	case a.err != "":
-		return fault.New(fault.Denied, "uses the authorization server %s, which refused the login: %s", issuerOrigin(to.Issuer), sanitize.Line(a.err, 300))
+		return fault.New(fault.Denied, "uses the authorization server %s, which refused the login: %s", issuerOrigin(to.Issuer),
+			sanitize.Line(a.err, 300))
 	}
 	got, err := c.requestToken(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {back.redirectURI},

@@ -22,17 +22,23 @@ func TestAuthorizeErrors(t *testing.T) {
 		kind   fault.Kind
 		says   string
 	}{
-		"refused":           {func(s *oauthtest.Server) { s.AuthorizeError = "access_denied" }, fault.Denied, "which refused the login: access_denied"},
-		"another resource":  {func(s *oauthtest.Server) { s.Resource = "https://evil.example.com/mcp" }, fault.Denied, `has metadata for "https://evil.example.com/mcp"`},
-		"a longer path":     {func(s *oauthtest.Server) { s.Resource = s.URL + "/more" }, fault.Denied, "which does not match its URL"},
-		"another issuer":    {with("issuer", "https://evil.example.com"), fault.Denied, `whose metadata has the issuer "https://evil.example.com"`},
-		"no proof":          {with("code_challenge_methods_supported", []string{"plain"}), fault.Denied, "PKCE with S256"},
-		"a token over http": {with("token_endpoint", "http://as.example.com/token"), fault.Denied, `whose token_endpoint "http://as.example.com/token"`},
+		"refused": {func(s *oauthtest.Server) { s.AuthorizeError = "access_denied" }, fault.Denied,
+			"which refused the login: access_denied"},
+		"another resource": {func(s *oauthtest.Server) { s.Resource = "https://evil.example.com/mcp" }, fault.Denied,
+			`has metadata for "https://evil.example.com/mcp"`},
+		"a longer path": {func(s *oauthtest.Server) { s.Resource = s.URL + "/more" }, fault.Denied, "which does not match its URL"},
+		"another issuer": {with("issuer", "https://evil.example.com"), fault.Denied,
+			`whose metadata has the issuer "https://evil.example.com"`},
+		"no proof": {with("code_challenge_methods_supported", []string{"plain"}), fault.Denied, "PKCE with S256"},
+		"a token over http": {with("token_endpoint", "http://as.example.com/token"), fault.Denied,
+			`whose token_endpoint "http://as.example.com/token"`},
 		"a script":          {with("authorization_endpoint", "javascript:alert(1)"), fault.Denied, "whose authorization_endpoint"},
 		"no token endpoint": {with("token_endpoint", ""), fault.Denied, "whose token_endpoint"},
 		"rubbish":           {with("issuer", 5), fault.Unavailable, "which has no metadata"},
-		"registers nobody":  {func(s *oauthtest.Server) { s.NoRegistration = true }, fault.Denied, "which does not support client registration"},
-		"no registration":   {func(s *oauthtest.Server) { with("registration_endpoint", s.Issuer+"/none")(s) }, fault.Unavailable, "which refused client registration: it answered 404"},
+		"registers nobody": {func(s *oauthtest.Server) { s.NoRegistration = true }, fault.Denied,
+			"which does not support client registration"},
+		"no registration": {func(s *oauthtest.Server) { with("registration_endpoint", s.Issuer+"/none")(s) }, fault.Unavailable,
+			"which refused client registration: it answered 404"},
 		"silent and should not be": {func(s *oauthtest.Server) {
 			s.OmitIssuer = true
 			with("authorization_response_iss_parameter_supported", true)(s)
@@ -95,7 +101,8 @@ func TestPastedRedirectURL(t *testing.T) {
 	p.OpenURL = func(address string) {
 		go func() {
 			ended := remoteBrowser(address)
-			for _, line := range []string{"", "no code at all", strings.Repeat("x", 1<<20), "https://example.com/", "CODE-ALONE", strings.Replace(ended, "state=", "state=x", 1)} {
+			for _, line := range []string{"", "no code at all", strings.Repeat("x", 1<<20), "https://example.com/", "CODE-ALONE",
+				strings.Replace(ended, "state=", "state=x", 1)} {
 				lines <- line
 			}
 			lines <- "  " + ended + "\n"
@@ -104,7 +111,8 @@ func TestPastedRedirectURL(t *testing.T) {
 	if err := l.Authorize(t.Context(), oauth.Challenge{}, p); err != nil {
 		t.Fatal(err)
 	}
-	for i, part := range []string{"neither a code", "neither a code", "neither a code", "contains no code", "a code alone is not sufficient", "belongs to another login"} {
+	for i, part := range []string{"neither a code", "neither a code", "neither a code", "contains no code",
+		"a code alone is not sufficient", "belongs to another login"} {
 		if i >= len(wrong) || !strings.Contains(wrong[i], part) {
 			t.Errorf("%q does not contain %q", wrong, part)
 		}
@@ -143,7 +151,8 @@ func TestUnrelatedRequestsToCallback(t *testing.T) {
 	p := oauth.Interaction{OpenURL: func(address string) {
 		browser.Go(func() {
 			ended := remoteBrowser(address)
-			for _, at := range []string{strings.Replace(ended, "state=", "state=x", 1), strings.Split(ended, "?")[0], strings.Replace(ended, "/callback", "/favicon.ico", 1)} {
+			for _, at := range []string{strings.Replace(ended, "state=", "state=x", 1), strings.Split(ended, "?")[0],
+				strings.Replace(ended, "/callback", "/favicon.ico", 1)} {
 				if res, err := http.Get(at); err != nil || res.StatusCode != http.StatusNotFound {
 					t.Errorf("%v, %v", res, err)
 				}
@@ -164,7 +173,8 @@ func TestLoginTimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	at := ""
 	p := oauth.Interaction{OpenURL: func(address string) { at = remoteBrowser(address); cancel() }}
-	wantError(t, s, oauth.NewLogin(configOf(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable, "the browser did not return in time")
+	wantError(t, s, oauth.NewLogin(configOf(s, t.TempDir())).Authorize(ctx, oauth.Challenge{}, p), fault.Unavailable,
+		"the browser did not return in time")
 	if _, err := http.Get(at); err == nil {
 		t.Error("the callback server is still listening")
 	}
@@ -173,7 +183,8 @@ func TestLoginTimeout(t *testing.T) {
 func TestRedirectMustBeLoopback(t *testing.T) {
 	s := oauthtest.New(t)
 	for redirect, fine := range map[string]bool{
-		"http://127.0.0.1/back": true, "http://localhost/": true, "http://[::1]/x": true, "https://127.0.0.1/": false, "http://example.com/": false, "nonsense": false,
+		"http://127.0.0.1/back": true, "http://localhost/": true, "http://[::1]/x": true, "https://127.0.0.1/": false,
+		"http://example.com/": false, "nonsense": false,
 	} {
 		cfg := configOf(s, t.TempDir())
 		cfg.Client.Redirect = redirect

@@ -36,7 +36,8 @@ type callback struct {
 func listenCallback(redirect string) (*callbackServer, error) {
 	u, err := url.Parse(cmp.Or(redirect, "http://127.0.0.1/callback"))
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {
-		return nil, fault.New(fault.Invalid, "has redirect_url %.200q in its oauth: it must be http:// at 127.0.0.1, [::1] or localhost", redirect)
+		return nil, fault.New(fault.Invalid, "has redirect_url %.200q in its oauth: it must be http:// at 127.0.0.1, [::1] or localhost",
+			redirect)
 	}
 	name := u.Hostname()
 	if name == "localhost" {
@@ -48,7 +49,8 @@ func listenCallback(redirect string) (*callbackServer, error) {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	u.Host = net.JoinHostPort(u.Hostname(), port)
-	b := &callbackServer{redirectURI: u.String(), path: cmp.Or(u.Path, "/"), state: rand.Text(), callbacks: make(chan callback), served: make(chan struct{})}
+	b := &callbackServer{redirectURI: u.String(), path: cmp.Or(u.Path, "/"), state: rand.Text(), callbacks: make(chan callback),
+		served: make(chan struct{})}
 	b.server = &http.Server{Handler: b, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10}
 	go func() {
 		defer close(b.served)

@@ -127,7 +127,8 @@ func (m *ClientCredentials) request(ctx context.Context, p authServer, scopes []
 	got, err := m.cfg.requestToken(ctx, p.Issuer, p.Token, m.cfg.Client.identity(p.metadata), params)
 	switch _, refuses := errors.AsType[*oauthError](err); {
 	case refuses:
-		return nil, fault.New(fault.Denied, "uses the authorization server %s, which issued no token: %s", issuerOrigin(p.Issuer), reason(err)).
+		return nil, fault.New(fault.Denied, "uses the authorization server %s, which issued no token: %s", issuerOrigin(p.Issuer),
+			reason(err)).
 			WithHint("check client_id, client_secret or private_key, and scopes in its oauth")
 	case err != nil:
 		return nil, serverUnavailable(p.Issuer, err)

@@ -39,7 +39,8 @@ last page here; that page may fail to load.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runLogin(cmd.Context(), env, args[0], o) },
 	}
-	c.Flags().Var((*cli.UIDFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of their own")
+	c.Flags().Var((*cli.UIDFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of "+
+		"their own")
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the address only")
 	cli.DurationFlag(c.Flags(), &o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
 	return c
@@ -142,7 +143,8 @@ func showAddress(env *cli.Env, address string, o loginOptions) {
 	} else {
 		fmt.Fprintf(env.Stderr, "Open this address in a browser to log in:\n\n  %s\n\n", cli.Visible(address))
 	}
-	fmt.Fprintln(env.Stderr, s.Dim(fmt.Sprintf("Waiting %s. If the browser is on another machine, its last page fails to load:", o.timeout)))
+	fmt.Fprintln(env.Stderr, s.Dim(fmt.Sprintf("Waiting %s. If the browser is on another machine, its last page fails to load:",
+		o.timeout)))
 	fmt.Fprintln(env.Stderr, s.Dim("paste that page's address here."))
 }
 

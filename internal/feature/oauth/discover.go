@@ -56,7 +56,8 @@ func (c Config) discover(ctx context.Context, wanted Challenge) (authServer, err
 	issuer := d.Issuers[0]
 	if c.Client.Issuer != "" {
 		if !slices.Contains(d.Issuers, c.Client.Issuer) {
-			return authServer{}, fault.New(fault.Denied, "requires tokens of %s, but the client in its oauth is registered with %s", issuerOrigin(issuer), issuerOrigin(c.Client.Issuer)).
+			return authServer{}, fault.New(fault.Denied, "requires tokens of %s, but the client in its oauth is registered with %s",
+				issuerOrigin(issuer), issuerOrigin(c.Client.Issuer)).
 				WithHint("if the server moved, register there and change client_id, client_secret and issuer")
 		}
 		issuer = c.Client.Issuer
@@ -100,7 +101,8 @@ func (c Config) fetchResourceMetadata(ctx context.Context, named string) (resour
 func isWithin(resource, server string) bool {
 	r, err := url.Parse(resource)
 	s, err2 := url.Parse(server)
-	if err != nil || err2 != nil || r.Scheme != s.Scheme || !strings.EqualFold(r.Host, s.Host) || r.RawQuery != "" && r.RawQuery != s.RawQuery {
+	if err != nil || err2 != nil || r.Scheme != s.Scheme || !strings.EqualFold(r.Host, s.Host) ||
+		r.RawQuery != "" && r.RawQuery != s.RawQuery {
 		return false
 	}
 	path := strings.TrimRight(r.Path, "/")
@@ -150,14 +152,16 @@ func metadataAddresses(issuer string) []string {
 
 func (c Config) validate(m metadata, issuer string) error {
 	if strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
-		return fault.New(fault.Denied, "uses the authorization server %s, whose metadata has the issuer %.200q", issuerOrigin(issuer), m.Issuer)
+		return fault.New(fault.Denied, "uses the authorization server %s, whose metadata has the issuer %.200q", issuerOrigin(issuer),
+			m.Issuer)
 	}
 	for name, at := range map[string]string{
 		"authorization_endpoint": m.Authorization, "token_endpoint": m.Token,
 		"registration_endpoint": m.Registration, "revocation_endpoint": m.Revocation,
 	} {
 		if at != "" && !isSafeURL(at, c.URL) || at == "" && name == "token_endpoint" {
-			return fault.New(fault.Denied, "uses the authorization server %s, whose %s %.200q is not an https:// URL", issuerOrigin(issuer), name, at)
+			return fault.New(fault.Denied, "uses the authorization server %s, whose %s %.200q is not an https:// URL", issuerOrigin(issuer),
+				name, at)
 		}
 	}
 	return nil

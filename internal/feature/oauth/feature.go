@@ -11,8 +11,9 @@ import (
 func Feature() feature.Feature {
 	return feature.Feature{
 		Feature: daemon.Feature{
-			Name:   "oauth",
-			Config: config.Section{Authorization: config.AuthorizationKey{Name: "oauth", New: func() config.Authorization { return new(Client) }}},
+			Name: "oauth",
+			Config: config.Section{Authorization: config.AuthorizationKey{Name: "oauth",
+				New: func() config.Authorization { return new(Client) }}},
 		},
 		Docs:     "oauth.md",
 		Commands: commands,

@@ -194,7 +194,8 @@ func (c Config) revokeTokens(ctx context.Context, r *record) error {
 			continue
 		}
 		if err != nil && failed == nil {
-			failed = fault.New(fault.Unavailable, "uses the authorization server %s, which did not revoke its tokens: %s", issuerOrigin(r.Issuer), reason(err))
+			failed = fault.New(fault.Unavailable, "uses the authorization server %s, which did not revoke its tokens: %s",
+				issuerOrigin(r.Issuer), reason(err))
 		}
 	}
 	return failed

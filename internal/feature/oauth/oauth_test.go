@@ -199,7 +199,8 @@ func TestFailedRenewalKeepsValidToken(t *testing.T) {
 	}
 	loggedInAgain()
 	setExpiry(t, cfg, -time.Second)
-	wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a new login: its token has expired, and http://127.0.0.1", "does not renew it: it returned invalid_grant")
+	wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a new login: its token has expired, and http://127.0.0.1",
+		"does not renew it: it returned invalid_grant")
 	loggedInAgain()
 	s.Expire(false)
 	wantError(t, s, callServer(t.Context(), s, l), fault.Denied, "needs a new login: its token was rejected, and http://127.0.0.1")
@@ -251,7 +252,8 @@ func TestLoginsShareRegistration(t *testing.T) {
 	}
 
 	// More scopes than were registered.
-	if err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{Scopes: []string{"admin"}}, browser); err != nil || s.Count("register") != 4 {
+	if err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{Scopes: []string{"admin"}}, browser); err != nil ||
+		s.Count("register") != 4 {
 		t.Errorf("%d registrations, %v", s.Count("register"), err)
 	}
 	for _, want := range []string{"", "has no login"} { // the second logout deletes the client
@@ -360,7 +362,8 @@ func TestProcessesRenewSequentially(t *testing.T) {
 		t.Error(err)
 	}
 	others.Wait()
-	if err := callServer(t.Context(), s, oauth.NewLogin(configOf(s, dir))); err != nil || s.Count("reuse") != 0 || s.Count("refresh_token") == 0 {
+	if err := callServer(t.Context(), s, oauth.NewLogin(configOf(s, dir))); err != nil || s.Count("reuse") != 0 ||
+		s.Count("refresh_token") == 0 {
 		t.Errorf("%d reuses, %d renewals, %v", s.Count("reuse"), s.Count("refresh_token"), err)
 	}
 }
@@ -371,17 +374,20 @@ func TestTokenEndpointErrors(t *testing.T) {
 		kind  fault.Kind
 		says  string
 	}{
-		"down":      {broken(http.StatusServiceUnavailable, ""), fault.Unavailable, "which issued no token: it answered 503 Service Unavailable"},
+		"down": {broken(http.StatusServiceUnavailable, ""), fault.Unavailable,
+			"which issued no token: it answered 503 Service Unavailable"},
 		"a page":    {broken(http.StatusOK, "<html>log in</html>"), fault.Unavailable, "its response is malformed"},
 		"nothing":   {broken(http.StatusOK, "{}"), fault.Unavailable, "its response is malformed"},
 		"no header": {broken(http.StatusOK, `{"access_token":"a\nb"}`), fault.Unavailable, "its response is malformed"},
 		"no bearer": {broken(http.StatusOK, `{"access_token":"a","token_type":"DPoP"}`), fault.Unavailable, "its response is malformed"},
-		"endless":   {broken(http.StatusOK, `{"access_token":"`+strings.Repeat("x", 2<<20)), fault.Unavailable, "its response is malformed"},
+		"endless": {broken(http.StatusOK, `{"access_token":"`+strings.Repeat("x", 2<<20)), fault.Unavailable,
+			"its response is malformed"},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
 			return true
 		}, fault.Unavailable, "it redirects to another host"},
-		"control": {broken(http.StatusBadRequest, `{"error":"server_error","error_description":"\u001b[31moops"}`), fault.Unavailable, "it returned server_error (oops)"},
+		"control": {broken(http.StatusBadRequest, `{"error":"server_error","error_description":"\u001b[31moops"}`), fault.Unavailable,
+			"it returned server_error (oops)"},
 		"closed": {func(w http.ResponseWriter, _ *http.Request) bool {
 			panic(http.ErrAbortHandler)
 		}, fault.Unavailable, "which issued no token"},
@@ -437,7 +443,8 @@ func TestConfiguredClientSecretIsNotStored(t *testing.T) {
 	}
 	other := cfg
 	other.Client.Issuer = "https://other.example.com"
-	wantError(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, browser), fault.Denied, "is registered with https://other.example.com")
+	wantError(t, s, oauth.NewLogin(other).Authorize(t.Context(), oauth.Challenge{}, browser), fault.Denied,
+		"is registered with https://other.example.com")
 	other = cfg
 	other.Client.ID = "another"
 	wantError(t, s, callServer(t.Context(), s, oauth.NewLogin(other)), fault.Denied, "needs a login")
@@ -458,7 +465,8 @@ func TestLostKeyIsReportedAndLoginReplacesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := oauth.NewLogin(configOf(s, dir))
-	wantError(t, s, callServer(t.Context(), s, again), fault.Denied, "needs a new login: the stored one cannot be decrypted", "tools login guarded")
+	wantError(t, s, callServer(t.Context(), s, again), fault.Denied, "needs a new login: the stored one cannot be decrypted",
+		"tools login guarded")
 	login(t, configOf(s, dir))
 	if err := errors.Join(callServer(t.Context(), s, again), callServer(t.Context(), s, l)); err != nil {
 		t.Error(err)
@@ -528,7 +536,8 @@ func TestClientCredentials(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.Client.Secret = "wrong-s3cret"
-	wantError(t, s, callServer(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied, "which issued no token: it returned invalid_client (unknown client with secret [secret])", "check client_id")
+	wantError(t, s, callServer(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Denied,
+		"which issued no token: it returned invalid_client (unknown client with secret [secret])", "check client_id")
 	s.Change(func() { s.Token = broken(http.StatusBadGateway, "") })
 	cfg.Client.Secret = "s3cret-app"
 	wantError(t, s, callServer(t.Context(), s, oauth.NewClientCredentials(cfg)), fault.Unavailable, "it answered 502")

@@ -70,7 +70,8 @@ func (c Config) load() (*record, secret.Stamp, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, stamp, nil
 	case errors.Is(err, secret.ErrUndecryptable), err == nil && json.Unmarshal(text, r) != nil:
-		return nil, stamp, c.loginRequired("needs a new login: the stored one cannot be decrypted; its key was lost or replaced, or it is damaged")
+		return nil, stamp, c.loginRequired("needs a new login: the stored one cannot be decrypted; its key was lost or replaced, or it " +
+			"is damaged")
 	case err != nil:
 		return nil, stamp, fault.Wrap(fault.Unavailable, err, "has a login that cannot be read").
 			WithHint("the data directory must belong to the user that runs Sandpiper")
@@ -174,7 +175,8 @@ func (s *storedRecord) put(r *record) error {
 func (s *storedRecord) persist(r *record) {
 	stamp, err := s.cfg.save(r)
 	if err != nil {
-		s.cfg.Log.Error("a renewed login could not be stored and will be lost when this process exits", "server", s.cfg.Server, "error", err)
+		s.cfg.Log.Error("a renewed login could not be stored and will be lost when this process exits", "server", s.cfg.Server, "error",
+			err)
 		stamp = s.cfg.Store.Stamp(s.cfg.recordName())
 	}
 	s.set(r, stamp, nil)

@@ -33,7 +33,8 @@ func (c Config) clientFor(ctx context.Context, p authServer, redirect string, sc
 		}
 		return made.Client, made, nil
 	}
-	return clientIdentity{}, nil, fault.New(fault.Denied, "uses the authorization server %s, which does not support client registration", issuerOrigin(p.Issuer)).
+	return clientIdentity{}, nil, fault.New(fault.Denied, "uses the authorization server %s, which does not support client registration",
+		issuerOrigin(p.Issuer)).
 		WithHint("register a native app there, and set client_id in oauth of the server")
 }
 
@@ -68,7 +69,8 @@ func (c Config) register(ctx context.Context, p authServer, redirect string, sco
 		err = errMalformed
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "uses the authorization server %s, which refused client registration: %s", issuerOrigin(p.Issuer), reason(err)).
+		return nil, fault.New(fault.Unavailable, "uses the authorization server %s, which refused client registration: %s",
+			issuerOrigin(p.Issuer), reason(err)).
 			WithHint("register a native app there, and set client_id in oauth of the server")
 	}
 	c.OnSecret(made.Secret)

@@ -21,7 +21,8 @@ func server(t *testing.T, entry string) (config.Server, error) {
 	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("servers:\n  x: "+entry+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: []string{"HOME=" + dir}, Features: []config.Section{oauth.Feature().Config}})
+	c, err := config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: []string{"HOME=" + dir},
+		Features: []config.Section{oauth.Feature().Config}})
 	if err != nil {
 		return config.Server{}, err
 	}
@@ -48,14 +49,17 @@ func TestOAuthIsParsed(t *testing.T) {
 
 func TestInvalidOAuthIsRejected(t *testing.T) {
 	for entry, says := range map[string]string{
-		`{url: "https://example.com", oauth: {client: a}}`:                               `server x: oauth has no key "client"; did you mean "client_id"?`,
-		`{url: "https://example.com", oauth: {}}`:                                        `oauth must contain keys such as client_id`,
-		`{url: "https://example.com", oauth: yes}`:                                       `oauth must contain keys such as client_id`,
-		`{url: "https://example.com", oauth: {scopes: read}}`:                            `oauth has scopes, which must be a list of texts`,
-		`{url: "https://example.com", oauth: {grant: password}}`:                         `oauth has grant, which is "password"; it must be authorization_code or client_credentials`,
-		`{url: "https://example.com", oauth: {grant: client_credentials, client_id: a}}`: `which needs client_id, and client_secret or private_key`,
-		`{url: "https://example.com", oauth: {client_secret: a}}`:                        `has a secret and no client_id`,
-		`{command: x, oauth: {client_id: a}}`:                                            `oauth needs a url`,
+		`{url: "https://example.com", oauth: {client: a}}`: `server x: oauth has no key "client"; did you ` +
+			`mean "client_id"?`,
+		`{url: "https://example.com", oauth: {}}`:             `oauth must contain keys such as client_id`,
+		`{url: "https://example.com", oauth: yes}`:            `oauth must contain keys such as client_id`,
+		`{url: "https://example.com", oauth: {scopes: read}}`: `oauth has scopes, which must be a list of texts`,
+		`{url: "https://example.com", oauth: {grant: password}}`: `oauth has grant, which is "password"; it must ` +
+			`be authorization_code or client_credentials`,
+		`{url: "https://example.com", oauth: {grant: client_credentials, client_id: a}}`: `which needs client_id, and client_secret or ` +
+			`private_key`,
+		`{url: "https://example.com", oauth: {client_secret: a}}`: `has a secret and no client_id`,
+		`{command: x, oauth: {client_id: a}}`:                     `oauth needs a url`,
 	} {
 		if _, err := server(t, entry); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), says) {
 			t.Errorf("%s: %v, want %s", entry, err, says)

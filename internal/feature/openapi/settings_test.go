@@ -66,9 +66,10 @@ catalog:
 		Hosts:     []string{"uploads.example"},
 		Headers:   map[string]string{"X-Version": "7"},
 		Auth: openapi.Auth{
-			Basic:  &openapi.Basic{User: "me", Password: "${PASSWORD}"},
-			Key:    &openapi.APIKey{In: "query", Name: "k", Value: "${file:/run/key}"},
-			Client: &openapi.ClientCredentials{TokenURL: "https://id.example/token", ID: "c", Secret: "${SECRET}", Scopes: []string{"a", "b"}, Audience: "x"},
+			Basic: &openapi.Basic{User: "me", Password: "${PASSWORD}"},
+			Key:   &openapi.APIKey{In: "query", Name: "k", Value: "${file:/run/key}"},
+			Client: &openapi.ClientCredentials{TokenURL: "https://id.example/token", ID: "c", Secret: "${SECRET}",
+				Scopes: []string{"a", "b"}, Audience: "x"},
 		},
 		Include: openapi.Filter{Tags: []string{"issues"}, Operations: []string{"issues/*"}, Methods: []string{"GET"}},
 		Exclude: openapi.Filter{Operations: []string{"x"}},
@@ -103,11 +104,13 @@ catalog:
 
 func TestWrongEntries(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"catalog:\n- {openapi: x.yaml, ulr: 'http://x'}", `sandpiper.yaml line 2: an entry of catalog: has no key "ulr"; did you mean "url"?`},
+		{"catalog:\n- {openapi: x.yaml, ulr: 'http://x'}", `sandpiper.yaml line 2: an entry of catalog: has no key "ulr"; did you ` +
+			`mean "url"?`},
 		{"catalog: [{name: x}]", "an entry of catalog has no openapi, the path or URL"},
 		{"catalog: [{openapi: x.yaml, name: \"a\\tb\"}]", "is not a valid name for an API; set name"},
 		{"catalog: [{openapi: x.yaml}, {openapi: y/x.json}]", `two entries are named "x"`},
-		{"catalog: [{openapi: x.yaml, auth: {bearer: secret-token}}]", "an entry of catalog: auth bearer must be a reference, ${NAME} or ${file:PATH}: this file is no place for it"},
+		{"catalog: [{openapi: x.yaml, auth: {bearer: secret-token}}]",
+			"an entry of catalog: auth bearer must be a reference, ${NAME} or ${file:PATH}: this file is no place for it"},
 		{"catalog: [{openapi: x.yaml, auth: {key: {name: X-Key, value: '${K}'}}}]", "auth key must hold both in and name, or neither"},
 		{"catalog: [{openapi: x.yaml, auth: {key: {in: body}}}]", `auth key in is "body"; it must be header, query or cookie`},
 		{"catalog: [{openapi: x.yaml, auth: {client_credentials: {client_secret: '${S}'}}}]", "auth client_credentials has no client_id"},

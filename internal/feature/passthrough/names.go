@@ -75,7 +75,8 @@ func (n names) find(kind, name string) (tool.Ref, error) {
 			shown = append(shown, n.shown[r])
 		}
 		slices.Sort(shown)
-		return tool.Ref{}, fault.New(fault.NotFound, "%s could be one of several %ss: use %s", fault.Quoted(name), kind, strings.Join(shown, " or "))
+		return tool.Ref{}, fault.New(fault.NotFound, "%s could be one of several %ss: use %s", fault.Quoted(name), kind,
+			strings.Join(shown, " or "))
 	}
 	e := fault.New(fault.NotFound, "there is no %s %s", kind, fault.Quoted(name))
 	if near := fault.Nearest(name, slices.Sorted(maps.Values(n.shown)), 1); near != nil {

@@ -41,7 +41,8 @@ const (
 func page(all []line, cursor string) (items []json.RawMessage, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return nil, "", fault.New(fault.Invalid, "the cursor %.80q is none of ours", cursor).WithHint("use the nextCursor of the page before")
+		return nil, "", fault.New(fault.Invalid, "the cursor %.80q is none of ours", cursor).
+			WithHint("use the nextCursor of the page before")
 	}
 	start, found := slices.BinarySearchFunc(all, string(after), func(l line, key string) int { return strings.Compare(l.key, key) })
 	if found {

@@ -63,22 +63,24 @@ type Message struct {
 
 // Prompt returns the messages of a prompt, if policy and privacy flows allow it. The arguments may
 // have tokens.
-func (g *Aggregator) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, name string, args map[string]string) (Messages, error) {
+func (g *Aggregator) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, name string, args map[string]string) (Messages,
+	error) {
 	ref, err := g.findPrompt(ctx, name)
 	if err != nil {
 		return Messages{}, err
 	}
 	var messages []upstream.Message
-	err = g.cfg.Calls.Requester(g.owner(home, gate), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
-		if messages, err = g.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args); err != nil {
-			return err
-		}
-		parts := make([]tool.Part, len(messages))
-		for i, m := range messages {
-			parts[i] = m.Part
-		}
-		return hold(ctx, parts)
-	})
+	err = g.cfg.Calls.Requester(g.owner(home, gate), "", "").
+		Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
+			if messages, err = g.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args); err != nil {
+				return err
+			}
+			parts := make([]tool.Part, len(messages))
+			for i, m := range messages {
+				parts[i] = m.Part
+			}
+			return hold(ctx, parts)
+		})
 	if err != nil {
 		return Messages{}, err
 	}
@@ -160,7 +162,8 @@ func (g *Aggregator) Complete(ctx context.Context, home *home.Home, gate *redact
 }
 
 // complete requests values of an argument with the values that may be sent.
-func complete(ctx context.Context, g *Aggregator, by *toolcall.Requester, server string, q upstream.Completion) (values upstream.Values, err error) {
+func complete(ctx context.Context, g *Aggregator, by *toolcall.Requester, server string, q upstream.Completion) (values upstream.Values,
+	err error) {
 	typed := map[string]string{q.Name: q.Value}
 	for k, v := range q.Arguments {
 		if _, is := typed[k]; !is {

@@ -172,7 +172,8 @@ func (g *Aggregator) locate(ctx context.Context, at string) (server, uri string,
 	case len(found) == 1:
 		return found[0], at, nil
 	case len(found) > 1:
-		return "", "", fault.New(fault.Invalid, "%s could be one of several servers", fault.Quoted(at)).WithHint("use %s", strings.Join(addresses(found, at), " or "))
+		return "", "", fault.New(fault.Invalid, "%s could be one of several servers", fault.Quoted(at)).
+			WithHint("use %s", strings.Join(addresses(found, at), " or "))
 	case len(with) == 0:
 		return "", "", fault.New(fault.NotFound, "there is no resource %s: no server has any", fault.Quoted(at))
 	}

@@ -79,7 +79,8 @@ func TestPartEncoding(t *testing.T) {
 		{tool.Part{Kind: tool.Text}, `{"type":"text","text":""}`},
 		{tool.Part{Kind: tool.Image, Data: []byte{0, 1}, MIME: "image/png"}, `{"type":"image","data":"AAE=","mimeType":"image/png"}`},
 		{tool.Part{Kind: tool.Audio, Data: []byte{0}, MIME: "audio/wav"}, `{"type":"audio","data":"AA==","mimeType":"audio/wav"}`},
-		{tool.Part{Kind: tool.Link, URI: "x:1", Name: "n", Text: "about"}, `{"type":"resource_link","uri":"x:1","name":"n","description":"about"}`},
+		{tool.Part{Kind: tool.Link, URI: "x:1", Name: "n", Text: "about"},
+			`{"type":"resource_link","uri":"x:1","name":"n","description":"about"}`},
 		{tool.Part{Kind: tool.Text, URI: "x:1", Text: "t"}, `{"type":"resource","resource":{"uri":"x:1","text":"t"}}`},
 		{tool.Part{Kind: tool.Blob, URI: "x:1", MIME: "a/b"}, `{"type":"resource","resource":{"uri":"x:1","mimeType":"a/b","blob":""}}`},
 	} {

@@ -56,7 +56,8 @@ var mixed = []struct {
 	{code: "f('import os')", want: late("the module os")},
 	{code: "y = (", want: raised("SyntaxError", "never closed")},
 	{code: "json.codecs", want: raised("AttributeError", "json.codecs is not available")},
-	{free: true, code: "import os, sys\nos.getpid() > 0 and workspace in sys.path and json is sys.modules['json'] and json.codecs.__name__", want: value(`"codecs"`)},
+	{free: true, code: "import os, sys\nos.getpid() > 0 and workspace in sys.path and json is sys.modules['json'] and json.codecs.__name__",
+		want: value(`"codecs"`)},
 	{free: true, code: "open('helper.py', 'w').write('import os') and None\n", want: want{}},
 	{free: true, code: "f('import os')", want: late("the module os")},
 	{free: true, code: "save_skill('s', 'import os\\ndef s(): return os.sep')\nfrom skills import s\ns()", want: value(`"/"`)},
@@ -67,7 +68,8 @@ var mixed = []struct {
 	{code: "json = 5", want: want{}},
 	{free: true, code: "json", want: value(`5`)},
 	{code: "json", want: value(`5`)},
-	{code: "class C:\n    def __repr__(self):\n        try: exec('import os')\n        except RestrictedError: return 'refused'\nC()", want: value(`"refused"`)},
+	{code: "class C:\n    def __repr__(self):\n        try: exec('import os')\n        except RestrictedError: return 'refused'\nC()",
+		want: value(`"refused"`)},
 }
 
 func TestRestrictedIsPerExecution(t *testing.T) {
@@ -107,7 +109,8 @@ func TestSandboxIsReusableAfterRefused(t *testing.T) {
 
 func TestAllFindingsAreReported(t *testing.T) {
 	o := open(t).restricted(t, "x = 1\nx.__class__\nx.__dict__\nopen('f')\n__builtins__\nimport json", newHost())
-	for _, part := range []string{"line 2: the attribute __class__", "; line 3: the attribute __dict__", "; line 4: open is not", "; and 1 more"} {
+	for _, part := range []string{"line 2: the attribute __class__", "; line 3: the attribute __dict__", "; line 4: open is not",
+		"; and 1 more"} {
 		if !strings.Contains(o.Error, part) {
 			t.Errorf("%q is not in %q", part, o.Error)
 		}
@@ -119,7 +122,8 @@ func TestAllFindingsAreReported(t *testing.T) {
 
 func TestChecksRunAfterTokenReplacement(t *testing.T) {
 	const token = "[EMAIL_aaaaaaaaaaaaaaaa]"
-	o := open(t).run(t, sandbox.Program{Code: "getattr(1, '" + token + "')", Tokens: map[string]string{token: "__class__"}, Restriction: "restricted"}, newHost())
+	o := open(t).run(t, sandbox.Program{Code: "getattr(1, '" + token + "')", Tokens: map[string]string{token: "__class__"},
+		Restriction: "restricted"}, newHost())
 	if o.Status != sandbox.Refused || !strings.Contains(o.Error, "the attribute __class__") {
 		t.Errorf("%+v", o)
 	}
@@ -150,7 +154,8 @@ func seed(b byte) []byte { return []byte(strings.Repeat(string(b), 32)) }
 func TestSeedInRestrictedCode(t *testing.T) {
 	run := func() string {
 		code := "import random, time, uuid\n[random.random(), str(uuid.uuid4()), time.time(), datetime.now(), date.today()]"
-		o := open(t).run(t, sandbox.Program{Code: code, Seed: seed(1), Clock: []int64{1e18, 2e18, 3e18, 4e18}, Restriction: "restricted"}, newHost())
+		o := open(t).run(t, sandbox.Program{Code: code, Seed: seed(1), Clock: []int64{1e18, 2e18, 3e18, 4e18}, Restriction: "restricted"},
+			newHost())
 		if o.Status != sandbox.Completed {
 			t.Fatalf("%s: %s %s", o.Status, o.Error, o.Traceback)
 		}
@@ -164,7 +169,8 @@ func TestSeedInRestrictedCode(t *testing.T) {
 func TestStepsOfRestrictedCode(t *testing.T) {
 	p := open(t)
 	h := newHost()
-	o := p.run(t, sandbox.Program{Code: "@step\ndef f(x): return x + 1\n[f(1), step('a', f, 2)]", Seed: seed(1), Restriction: "restricted"}, h)
+	o := p.run(t, sandbox.Program{Code: "@step\ndef f(x): return x + 1\n[f(1), step('a', f, 2)]", Seed: seed(1), Restriction: "restricted"},
+		h)
 	if string(o.Result) != "[2,3]" || h.steps != 3 {
 		t.Errorf("%s %s %s, %d steps", o.Status, o.Result, o.Error, h.steps)
 	}
@@ -177,10 +183,14 @@ func TestStepsOfRestrictedCode(t *testing.T) {
 
 // generated is a package servers, reduced to the needs of this test.
 var generated = map[string]string{
-	"__init__.py":      "",
-	"shop/__init__.py": "from importlib import import_module as _import\ndef __getattr__(name):\n    if name != 'order': raise AttributeError(name)\n    globals()[name] = f = _import('.' + name, __name__).order\n    return f\ndef __dir__(): return ['order']\n",
-	"shop/order.py":    "import _sandpiper\ndef order(item, count=None):\n    return _sandpiper.call('shop', 'order', {'item': item}, {'count': count})\n",
-	"shop/aio.py":      "import asyncio as _asyncio\nfrom .order import order as _order\nasync def order(*args, **kwargs): return await _asyncio.to_thread(_order, *args, **kwargs)\n",
+	"__init__.py": "",
+	"shop/__init__.py": "from importlib import import_module as _import\ndef __getattr__(name):\n    if name != 'order': raise " +
+		"AttributeError(name)\n    globals()[name] = f = _import('.' + name, __name__).order\n    return f\ndef __dir__(): return " +
+		"['order']\n",
+	"shop/order.py": "import _sandpiper\ndef order(item, count=None):\n    return _sandpiper.call('shop', 'order', {'item': item}, " +
+		"{'count': count})\n",
+	"shop/aio.py": "import asyncio as _asyncio\nfrom .order import order as _order\nasync def order(*args, **kwargs): return await " +
+		"_asyncio.to_thread(_order, *args, **kwargs)\n",
 }
 
 func TestRestrictedCodeCallsTools(t *testing.T) {

@@ -24,7 +24,8 @@ func loads(t *testing.T, own, project string, environ ...string) *config.Config 
 	write("config/sandpiper/sandpiper.yaml", own)
 	write("work/sandpiper.yaml", project)
 	write("work/servers/a/f.py", "")
-	home := []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir, "XDG_CONFIG_HOME=" + filepath.Join(dir, "config")}
+	home := []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir,
+		"XDG_CONFIG_HOME=" + filepath.Join(dir, "config")}
 	src := config.Sources{Dir: filepath.Join(dir, "work"), Environ: append(home, environ...), Features: []config.Section{Feature().Config}}
 	files, err := config.Project(src)
 	if err != nil {

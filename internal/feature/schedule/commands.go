@@ -31,17 +31,22 @@ schedule's time zone.`,
 			RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd.Context(), env) },
 		},
 		named("pause", "Do not run a schedule until it is resumed",
-			"Pause makes daemons skip the due times of a schedule. A run that was started continues.", func(ctx context.Context, name string) error {
+			"Pause makes daemons skip the due times of a schedule. A run that was started continues.", func(ctx context.Context,
+				name string) error {
 				return runPause(ctx, env, name, true)
 			}),
-		named("resume", "Run a paused schedule again", "Resume ends a pause. Due times that passed in it are not run.", func(ctx context.Context, name string) error {
-			return runPause(ctx, env, name, false)
-		}),
+		named("resume", "Run a paused schedule again", "Resume ends a pause. Due times that passed in it are not run.",
+			func(ctx context.Context, name string) error {
+				return runPause(ctx, env, name, false)
+			}),
 		named("run", "Run a schedule now",
 			`Run adds a run of a schedule, even of a paused one, and prints the id of its execution,
 which a running daemon starts. Its due times stay the same.`, func(ctx context.Context, name string) error { return runRun(ctx, env, name) }),
 		named("delete", "Delete a schedule that an agent has created",
-			"Delete deletes a schedule. A run that was started continues.", func(ctx context.Context, name string) error { return runDelete(ctx, env, name) }),
+			"Delete deletes a schedule. A run that was started continues.", func(ctx context.Context,
+				name string) error {
+				return runDelete(ctx, env, name)
+			}),
 	)
 	c.Long = `List, pause, resume and run schedules. A schedule is created under schedules: in
 sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is due:
@@ -52,7 +57,8 @@ sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is
       run: {skill: report}       # or {workflow: NAME}`
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && (args[0] == "add" || args[0] == "create") {
-			return cli.Usagef("%q is not a command of %s: a schedule is created under schedules: in sandpiper.yaml", args[0], cmd.CommandPath())
+			return cli.Usagef("%q is not a command of %s: a schedule is created under schedules: in sandpiper.yaml", args[0],
+				cmd.CommandPath())
 		}
 		return cli.CommandsOnly(cmd, args)
 	}

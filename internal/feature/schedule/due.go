@@ -24,7 +24,8 @@ var errNothing = errors.New("nothing is due")
 // HandleDue handles the due times until now of the configured schedules and of those that were
 // created by an agent. A schedule that cannot be run does not affect others: broken is called with its
 // error.
-func (s *Store) HandleDue(ctx context.Context, now time.Time, configured []Spec, request Request, broken func(Spec, error)) (p Pass, err error) {
+func (s *Store) HandleDue(ctx context.Context, now time.Time, configured []Spec, request Request, broken func(Spec, error)) (p Pass,
+	err error) {
 	try := func(tx *store.Tx) (err error) {
 		d := due{Store: s, tx: tx, now: now, request: request, broken: map[string]error{}}
 		if err := d.run(ctx, configured); err != nil {
@@ -138,7 +139,8 @@ func (d *due) settle(ctx context.Context) error {
 		if d.changed = true; d.dry {
 			continue
 		}
-		if _, err := d.tx.ExecContext(ctx, "UPDATE schedule_runs SET state = ?, ended = ? WHERE number = ?", r.State, millis(d.now), r.number); err != nil {
+		if _, err := d.tx.ExecContext(ctx, "UPDATE schedule_runs SET state = ?, ended = ? WHERE number = ?", r.State, millis(d.now),
+			r.number); err != nil {
 			return err
 		}
 	}
@@ -217,7 +219,8 @@ func (d *due) start(ctx context.Context, r *row, at time.Time, number int64) err
 	if number == 0 {
 		return d.record(ctx, r, at, Started, id)
 	}
-	_, err = d.tx.ExecContext(ctx, "UPDATE schedule_runs SET state = 'started', execution = ?, handled = ? WHERE number = ?", id, millis(d.now), number)
+	_, err = d.tx.ExecContext(ctx, "UPDATE schedule_runs SET state = 'started', execution = ?, handled = ? WHERE number = ?", id,
+		millis(d.now), number)
 	return err
 }
 

@@ -78,7 +78,8 @@ func (s *Store) Create(ctx context.Context, now time.Time, configured []Spec, sp
 			}
 		}
 		if created >= MaxStored {
-			return fault.New(fault.Exhausted, "%d schedules were created, which is the maximum", created).WithHint("delete some with delete_schedule")
+			return fault.New(fault.Exhausted, "%d schedules were created, which is the maximum", created).
+				WithHint("delete some with delete_schedule")
 		}
 		if err := s.write(ctx, tx, r); err != nil {
 			return err

@@ -59,7 +59,8 @@ func AddReasons(ctx context.Context, h *home.Home, list []Listed) error {
 			return err
 		}
 		var r reply.Result
-		if e.State == journal.Ended && e.Outcome != journal.Succeeded && e.Outcome != journal.Cancelled && json.Unmarshal(e.Result, &r) == nil {
+		if e.State == journal.Ended && e.Outcome != journal.Succeeded && e.Outcome != journal.Cancelled && json.Unmarshal(e.Result,
+			&r) == nil {
 			s.Last.Error = mcpserver.Reason(r.ErrorType, r.Error)
 		}
 	}

@@ -10,9 +10,11 @@ import (
 // A due time without an execution has a reason in the list.
 func TestRunsThatWereNotMadeHaveAReason(t *testing.T) {
 	for state, want := range map[string]string{
-		schedule.Skipped: "the run before it had not ended", schedule.Passed: "no daemon was running", "failed": "its execution could not be created: the log of the daemon has the reason",
+		schedule.Skipped: "the run before it had not ended", schedule.Passed: "no daemon was running",
+		"failed": "its execution could not be created: the log of the daemon has the reason",
 	} {
-		all := schedule.Describe([]schedule.Schedule{{Spec: schedule.Spec{Name: "a"}, Last: &schedule.Run{Due: time.Now(), State: state}, Passed: &schedule.Run{Due: time.Now(), State: state}}})
+		all := schedule.Describe([]schedule.Schedule{{Spec: schedule.Spec{Name: "a"}, Last: &schedule.Run{Due: time.Now(), State: state},
+			Passed: &schedule.Run{Due: time.Now(), State: state}}})
 		if all[0].Last.Error != want || all[0].Passed.Error != want {
 			t.Errorf("%s: %+v %+v", state, all[0].Last, all[0].Passed)
 		}

@@ -109,7 +109,8 @@ func (s *Store) rows(ctx context.Context, tx *store.Tx, configured []Spec) ([]ro
 			return nil, err
 		}
 		if r, ok := byName[name]; ok {
-			r.created, r.timing, r.anchor, r.handled, r.paused, r.stored = fromMillis(created), timing, fromMillis(anchor), fromMillis(handled), paused, true
+			r.created, r.timing, r.anchor, r.handled, r.paused, r.stored = fromMillis(created), timing, fromMillis(anchor),
+				fromMillis(handled), paused, true
 			byName[name] = r
 		}
 	}
@@ -224,7 +225,8 @@ func (s *Store) find(ctx context.Context, tx *store.Tx, configured []Spec, name 
 // unfinished returns the runs of a schedule that have not ended, the oldest first; of all
 // schedules if name is "". It also returns which of the started ones have ended.
 func (s *Store) unfinished(ctx context.Context, tx *store.Tx, name string) (all []numbered, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT number, schedule, due, state, execution FROM schedule_runs WHERE state IN ('started', 'waiting') AND (? = '' OR schedule = ?) ORDER BY number", name, name)
+	rows, err := tx.QueryContext(ctx, "SELECT number, schedule, due, state, execution FROM schedule_runs WHERE state IN ('started', "+
+		"'waiting') AND (? = '' OR schedule = ?) ORDER BY number", name, name)
 	if err != nil {
 		return nil, err
 	}
@@ -271,9 +273,11 @@ func (s *Store) latest(ctx context.Context, tx *store.Tx, name string) (last, pa
 	one := func(which string) (*Run, int64, error) {
 		var r Run
 		var number, due, ended int64
-		query := "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state IN ('skipped', 'missed') ORDER BY number DESC LIMIT 1"
+		query := "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state IN ('skipped', 'missed') " +
+			"ORDER BY number DESC LIMIT 1"
 		if which == Started {
-			query = "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state NOT IN ('skipped', 'missed', 'waiting', 'clock') ORDER BY number DESC LIMIT 1"
+			query = "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state NOT IN ('skipped', " +
+				"'missed', 'waiting', 'clock') ORDER BY number DESC LIMIT 1"
 		}
 		err := tx.QueryRowContext(ctx, query, name).Scan(&number, &due, &r.State, &r.Execution, &ended)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -298,7 +302,8 @@ func (s *Store) latest(ctx context.Context, tx *store.Tx, name string) (last, pa
 // lastPutBack returns when the clock was last put back, as the rows of a schedule have it.
 func lastPutBack(ctx context.Context, tx *store.Tx, name string) (*PutBack, error) {
 	var due, handled int64
-	err := tx.QueryRowContext(ctx, "SELECT due, handled FROM schedule_runs WHERE schedule = ? AND state = 'clock' ORDER BY number DESC LIMIT 1", name).Scan(&due, &handled)
+	err := tx.QueryRowContext(ctx, "SELECT due, handled FROM schedule_runs WHERE schedule = ? AND state = 'clock' ORDER BY number DESC "+
+		"LIMIT 1", name).Scan(&due, &handled)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

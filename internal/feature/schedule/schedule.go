@@ -108,7 +108,8 @@ func (s Spec) Check() (calendar.Calendar, error) {
 	case s.OnMissed != "" && s.OnMissed != RunOnce && s.OnMissed != SkipMissed:
 		return calendar.Calendar{}, fault.New(fault.Invalid, "on_missed is %.40q; it must be run_once or skip", s.OnMissed)
 	case len(s.Inputs) > MaxInputBytes:
-		return calendar.Calendar{}, fault.New(fault.Exhausted, "inputs has %d bytes of JSON; at most %d are allowed", len(s.Inputs), MaxInputBytes).
+		return calendar.Calendar{}, fault.New(fault.Exhausted, "inputs has %d bytes of JSON; at most %d are allowed", len(s.Inputs),
+			MaxInputBytes).
 			WithHint("write large data to a file in /workspace, and pass its name")
 	}
 	if len(s.Inputs) > 0 {

@@ -36,7 +36,8 @@ func (s *scheduleLoop) pass(ctx context.Context) {
 	now := time.Now()
 	_ = clock.PutBack() // remembers a step
 	if by := clock.Jump(s.last, now); by > 0 && !s.last.IsZero() {
-		s.core.Log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
+		s.core.Log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by",
+			by.Round(time.Second).String())
 	}
 	s.last = now
 	now = now.Round(0) // without the monotonic clock, which stops while the machine is suspended
@@ -169,7 +170,8 @@ func (s *Schedules) checkIn(ctx context.Context, one Entry, acquire func(context
 
 // scheduleError adds the place, the name and the target of a schedule to an error.
 func scheduleError(s Entry, err error) error {
-	return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Spec().Target(), fault.Message(err)).WithHint("%s", fault.Hint(err))
+	return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Spec().Target(),
+		fault.Message(err)).WithHint("%s", fault.Hint(err))
 }
 
 // checkTarget reports that what a schedule runs does not exist, or does not take its inputs.

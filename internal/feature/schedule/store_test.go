@@ -52,7 +52,8 @@ type daemon struct {
 
 func start(t *testing.T, path string, specs ...schedule.Spec) daemon {
 	t.Helper()
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "all", SQL: sealed.Tables + schedule.Feature().Home.Tables[0].SQL + executionTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "all", SQL: sealed.Tables + schedule.Feature().
+		Home.Tables[0].SQL + executionTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func start(t *testing.T, path string, specs ...schedule.Spec) daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := schedule.New(schedule.Config{In: sealed.Store{DB: db, Cipher: cipher}, Executions: executions{}, Due: func(at time.Time) error { *due = at; return nil }})
+	s := schedule.New(schedule.Config{In: sealed.Store{DB: db, Cipher: cipher}, Executions: executions{},
+		Due: func(at time.Time) error { *due = at; return nil }})
 	return daemon{s, t, path, db, specs, due}
 }
 
@@ -377,7 +379,8 @@ func TestPausedAndChanged(t *testing.T) {
 	if d.at(hour(5.9)) != 0 || d.at(hour(6.8)) != 1 {
 		t.Error("after a change, not exactly the next due time was run")
 	}
-	if err := d.SetPaused(t.Context(), now, d.specs, "reprot", true); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), `"report"`) {
+	if err := d.SetPaused(t.Context(), now, d.specs, "reprot", true); fault.KindOf(err) != fault.NotFound ||
+		!strings.Contains(fault.Hint(err), `"report"`) {
 		t.Errorf("an unknown name: %v, %s", err, fault.Hint(err))
 	}
 }
@@ -386,7 +389,8 @@ func TestSchedulesOfAgents(t *testing.T) {
 	now := clock(t, "UTC", "2026-11-24 12:30")
 	path := file(t)
 	d := start(t, path, hourly)
-	spec := schedule.Spec{Name: "mine", Cron: "0 9 * * *", TimeZone: "UTC", Skill: "report", Inputs: json.RawMessage(`{"to":"ada@example.org"}`)}
+	spec := schedule.Spec{Name: "mine", Cron: "0 9 * * *", TimeZone: "UTC", Skill: "report",
+		Inputs: json.RawMessage(`{"to":"ada@example.org"}`)}
 	made, err := d.Create(t.Context(), now, d.specs, spec)
 	if want := clock(t, "UTC", "2026-11-25 09:00"); err != nil || !made.Next.Equal(want) || !d.due.Equal(want) {
 		t.Fatalf("created: %+v, due %s: %v", made, d.due, err)

@@ -155,7 +155,8 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 		if err != nil {
 			return saved, err
 		}
-		saved = append(saved, importedSkill{m.Name, m.Version, dir, ignored, cli.Suspect(append([]string{draft.Description, draft.Instructions, draft.Code}, draft.Tags...)...)})
+		saved = append(saved, importedSkill{m.Name, m.Version, dir, ignored,
+			cli.Suspect(append([]string{draft.Description, draft.Instructions, draft.Code}, draft.Tags...)...)})
 		ignored = nil
 	}
 	return saved, nil

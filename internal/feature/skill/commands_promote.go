@@ -142,7 +142,8 @@ func findCode(ctx context.Context, home *home.Home, source string) (recent.Code,
 			WithHint("`sandpiper session show %s` lists its tasks", id)
 	}
 	if why, failed := strings.CutPrefix(s.Tasks[i].Result, "error: "); failed {
-		return recent.Code{}, fault.New(fault.Invalid, "task %q of session %q failed: %.200s", task, id, why).WithHint("only a successful task can be promoted")
+		return recent.Code{}, fault.New(fault.Invalid, "task %q of session %q failed: %.200s", task, id, why).
+			WithHint("only a successful task can be promoted")
 	}
 	return recent.Code{Session: id, Code: s.Tasks[i].Code}, nil
 }

@@ -145,7 +145,8 @@ func findSkills(ctx context.Context, home *home.Home, names []string) ([]skill.M
 }
 
 // testSkill runs the tests of a skill.
-func testSkill(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, m skill.Metadata, o testOptions) (results []testResult, err error) {
+func testSkill(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, m skill.Metadata, o testOptions) (results []testResult,
+	err error) {
 	tests, err := skilltest.Open(home).List(ctx, m.Name)
 	if err != nil {
 		return nil, err

@@ -65,7 +65,8 @@ func listResources(ctx context.Context, home *home.Home) (all []builtin.Resource
 	skills, err := home.Skills.List(ctx)
 	for _, m := range skills {
 		front := folder.NewFrontmatter(m)
-		manifest := wire.Resource{URI: scheme + front.Name + "/" + folder.Manifest, Name: front.Name, Description: front.Description, MIME: markdownType}
+		manifest := wire.Resource{URI: scheme + front.Name + "/" + folder.Manifest, Name: front.Name, Description: front.Description,
+			MIME: markdownType}
 		code := wire.Resource{URI: scheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType}
 		all = append(all, builtin.Resource{Resource: manifest}, builtin.Resource{Resource: code, File: module(m.Name)})
 	}
@@ -130,7 +131,8 @@ func listFolders(ctx context.Context, home *home.Home, out *redact.Gate, p wire.
 	if err != nil {
 		return nil, err
 	}
-	start, found := slices.BinarySearchFunc(all, string(after), func(m skill.Metadata, name string) int { return strings.Compare(m.Name, name) })
+	start, found := slices.BinarySearchFunc(all, string(after),
+		func(m skill.Metadata, name string) int { return strings.Compare(m.Name, name) })
 	if found {
 		start++
 	}
@@ -190,7 +192,8 @@ func describe(ctx context.Context, home *home.Home, out *redact.Gate, name strin
 			return entry{}, err
 		}
 		sum := sha256.Sum256([]byte(*read.Text))
-		e.Resources = append(e.Resources, entryFile{URI: base + file.Path, Digest: "sha256:" + hex.EncodeToString(sum[:]), Size: len(*read.Text)})
+		e.Resources = append(e.Resources, entryFile{URI: base + file.Path, Digest: "sha256:" + hex.EncodeToString(sum[:]),
+			Size: len(*read.Text)})
 	}
 	return e, nil
 }

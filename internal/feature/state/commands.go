@@ -73,7 +73,8 @@ func runList(ctx context.Context, env *cli.Env) error {
 		}
 		env.PrintEmpty(len(all), "there are no states; save one with `sandpiper state set`, or save_state in code")
 		for _, s := range all {
-			env.Printf("%-32s %8d bytes  version %-6d %s\n", cli.VisibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
+			env.Printf("%-32s %8d bytes  version %-6d %s\n", cli.VisibleName(s.Name), s.Size, s.Version, s.Updated.Local().
+				Format(time.DateTime))
 		}
 		return nil
 	})

@@ -86,7 +86,8 @@ func (d Draft) CheckVersion(have int64) error {
 	if have == 0 {
 		what = fmt.Sprintf("does not exist; version %d was expected", *d.Version)
 	}
-	return fault.Wrap(fault.Denied, &Conflict{have}, "state %q %s", d.Name, what).WithHint("it has changed since it was read: read it again, and repeat the change")
+	return fault.Wrap(fault.Denied, &Conflict{have}, "state %q %s", d.Name, what).
+		WithHint("it has changed since it was read: read it again, and repeat the change")
 }
 
 // Store contains the values of one tenant.

@@ -72,18 +72,20 @@ runs.`,
 }
 
 func run(ctx context.Context, env *cli.Env, o options) error {
-	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: result.Printer(env), Quiet: true, Change: o.change}, func(d *daemon.Daemon, home *home.Home) error {
-		result, err := daemon.Started[*task.Solver](d).Solve(ctx, task.Task{
-			Query: o.query, Home: home, Gate: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: printer(env),
-			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-				return result.Execute(ctx, env, d, home, req)
-			},
+	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: result.Printer(env), Quiet: true, Change: o.change},
+		func(d *daemon.Daemon, home *home.Home) error {
+			result, err := daemon.Started[*task.Solver](d).Solve(ctx, task.Task{
+				Query: o.query, Home: home, Gate: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}),
+				Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: printer(env),
+				Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+					return result.Execute(ctx, env, d, home, req)
+				},
+			})
+			if err != nil {
+				return err
+			}
+			return printResult(ctx, env, result, o.showCode)
 		})
-		if err != nil {
-			return err
-		}
-		return printResult(ctx, env, result, o.showCode)
-	})
 }
 
 // printer returns a function that prints what is being done, on a terminal.

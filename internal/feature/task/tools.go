@@ -26,7 +26,8 @@ func (t tools) all() []builtin.Tool {
 	topK := builtin.Param{Name: "top_k", Kind: builtin.Integer, Default: task.DefaultTopK}
 	return []builtin.Tool{{
 		Name: "execute_task", Profile: builtin.Full,
-		Description: "Solve a task described in words: selects tools, writes a program and runs it. State every value in the description; quote texts.",
+		Description: "Solve a task described in words: selects tools, writes a program and runs it. State every value in the " +
+			"description; quote texts.",
 		Params: []builtin.Param{
 			{Name: "task_description", Kind: builtin.Text, Required: true},
 			{Name: "verbose", Kind: builtin.Boolean, Default: false, Description: "Return failed programs too"},
@@ -90,7 +91,8 @@ func (t tools) execute(ctx context.Context, c *builtin.Conversation) (redact.Mes
 	}
 	var suspended *redact.Message // what the client is answered instead
 	of := task.Task{
-		Query: query, Home: c.Home, Gate: c.ModelGate(), Request: execution.Request{Subset: c.Subset, Client: c.Client, SessionID: args.Session},
+		Query: query, Home: c.Home, Gate: c.ModelGate(), Request: execution.Request{Subset: c.Subset, Client: c.Client,
+			SessionID: args.Session},
 		Progress: func(message string) { c.Report(ctx, message) },
 		Run: func(ctx context.Context, req execution.Request) (res reply.Result, err error) {
 			x, err := t.runner.Start(ctx, c.Home, req)

@@ -93,5 +93,6 @@ func checkToolName(w *Workflow, isTool func(name string) bool) []Finding {
 	if !w.Export || !isTool(w.Name) {
 		return nil
 	}
-	return []Finding{{File: w.File, Pos: w.namePos, Message: fmt.Sprintf("Sandpiper has a tool %s", w.Name), Hint: "give the exported workflow another name"}}
+	return []Finding{{File: w.File, Pos: w.namePos, Message: fmt.Sprintf("Sandpiper has a tool %s", w.Name),
+		Hint: "give the exported workflow another name"}}
 }

@@ -227,5 +227,6 @@ func printRun(env *cli.Env, r Run) {
 	if r.Why != "" {
 		why += ": " + r.Why
 	}
-	env.Printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), cli.VisibleName(r.Workflow), cli.VisibleName(version), r.State, why)
+	env.Printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), cli.VisibleName(r.Workflow),
+		cli.VisibleName(version), r.State, why)
 }

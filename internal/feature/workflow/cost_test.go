@@ -76,11 +76,13 @@ var shapes = map[string]func(n int) string{
 // referencesToSteps has n references to n/20 steps: checks of each pair are n*n.
 func referencesToSteps(n int) string {
 	return "name: w\nsteps:\n" + many(n/20, "  - {name: long_name_of_a_step_%d, type: code_execution, config: {code: \"return 1\"}}\n") +
-		"  - {name: z, type: tool_call, config: {tool: s.t, arguments: {x: [" + strings.Repeat(`"${{ steps.long_name_of_a_step_0.result }}", `, n) + "]}}}\n"
+		"  - {name: z, type: tool_call, config: {tool: s.t, arguments: {x: [" +
+		strings.Repeat(`"${{ steps.long_name_of_a_step_0.result }}", `, n) + "]}}}\n"
 }
 
 func large(string) (*workflow.Workflow, []workflow.Finding, []string) {
-	w, found := workflow.Parse("large", []byte("name: large\ninputs: {properties: {a: {description: "+strings.Repeat("a ", 10_000)+"}}}\nsteps:\n  - {name: b, type: code_execution, config: {code: return 1}}\n"))
+	w, found := workflow.Parse("large", []byte("name: large\ninputs: {properties: {a: {description: "+strings.Repeat("a ",
+		10_000)+"}}}\nsteps:\n  - {name: b, type: code_execution, config: {code: return 1}}\n"))
 	return w, found, nil
 }
 
@@ -197,7 +199,8 @@ func TestPrivateCharactersAreKept(t *testing.T) {
 
 // Plain texts and numbers have the values of YAML 1.2.
 func TestPlainScalars(t *testing.T) {
-	w, found := workflow.Parse("w", []byte(argument(`[Sure?, a ? b, "?", 08, 010x, 123456789012345678901234567890, 1.50, .5, 0x10, 2026-01-01, yes, ~, True]`)))
+	w, found := workflow.Parse("w", []byte(argument(`[Sure?, a ? b, "?", 08, 010x, 123456789012345678901234567890, 1.50, .5, 0x10, `+
+		`2026-01-01, yes, ~, True]`)))
 	if len(found) > 0 {
 		t.Fatal(found)
 	}

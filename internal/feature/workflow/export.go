@@ -57,7 +57,8 @@ func (e exports) Find(ctx context.Context, h *home.Home, name string) (t builtin
 		return t, false, err
 	}
 	w := e.flows.summaries.of(found).workflow
-	if w == nil || !w.Export || e.flows.isTool(w.Name) || e.flows.isTool(name) || len(name) > maxExportName { // a file may have another name
+	// a file may have another name
+	if w == nil || !w.Export || e.flows.isTool(w.Name) || e.flows.isTool(name) || len(name) > maxExportName {
 		return t, false, nil
 	}
 	return builtin.Tool{

@@ -129,7 +129,8 @@ func (r *nodeReader) choice(key Ref, n *yaml.Node, words ...string) string {
 func (r *nodeReader) name(key Ref, n *yaml.Node) Ref {
 	ref := Ref{r.text(key, n), posOf(n)}
 	if ref.Name != "" && !isName(ref.Name) {
-		r.add(ref.Pos, "use 1 to 128 letters, digits and underscores, and begin with a letter", "%s %.60q is not a name", key.Name, ref.Name)
+		r.add(ref.Pos, "use 1 to 128 letters, digits and underscores, and begin with a letter", "%s %.60q is not a name", key.Name,
+			ref.Name)
 	}
 	return ref
 }

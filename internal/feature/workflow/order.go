@@ -46,7 +46,8 @@ func checkGoto(f *findings, steps []*Step, i int) bool {
 	case !isName(to.Name): // the reader reported it
 		return false
 	case at < 0:
-		f.add(to.Pos, f.nearest(to.Name, stepNames(steps[i+1:]), "no step follows"), "goto names %.60q, which is no later step of the same list", to.Name)
+		f.add(to.Pos, f.nearest(to.Name, stepNames(steps[i+1:]), "no step follows"),
+			"goto names %.60q, which is no later step of the same list", to.Name)
 	case at <= i:
 		f.add(to.Pos, "repeat steps with a loop", "goto names %.60q, which is not after step %s", to.Name, steps[i].Name)
 	}
@@ -72,7 +73,8 @@ func levelsOf(f *findings, steps []*Step, start, end int) (levels [][]*Step) {
 			switch {
 			case !here || i < start:
 			case i >= end:
-				f.add(s.NamePos, "move it behind that step", "step %s needs step %s, which comes after a step with goto, or its target", s.Name, name)
+				f.add(s.NamePos, "move it behind that step", "step %s needs step %s, which comes after a step with goto, or its target",
+					s.Name, name)
 			default:
 				o := steps[i]
 				needs[s], neededBy[o] = append(needs[s], o), append(neededBy[o], s)
@@ -167,5 +169,6 @@ func reportCycle(f *findings, blocked []*Step, needs map[*Step][]*Step) {
 		f.add(first.NamePos, "", "step %s depends on itself", first.Name)
 		return
 	}
-	f.add(first.NamePos, "remove one of the references or depends_on", "steps depend on each other: %s -> %s", strings.Join(stepNames(path), " -> "), first.Name)
+	f.add(first.NamePos, "remove one of the references or depends_on", "steps depend on each other: %s -> %s",
+		strings.Join(stepNames(path), " -> "), first.Name)
 }

@@ -66,7 +66,8 @@ func (o *output) lines(text string, place func(i int) Place) {
 	}
 	inside := pysource.InStrings(text)
 	for i, l := range strings.Split(text, "\n") {
-		if n := len(o.written); l == "" && !inside[i] && (n == 0 || o.written[n-1].text == "" || strings.HasSuffix(o.written[n-1].text, ":")) {
+		if n := len(o.written); l == "" && !inside[i] && (n == 0 || o.written[n-1].text == "" || strings.HasSuffix(o.written[n-1].text,
+			":")) {
 			continue
 		}
 		if l != "" && !inside[i] {

@@ -94,7 +94,8 @@ func checkTimeout(f *findings, s *Step, limit time.Duration) {
 	switch {
 	case s.Timeout == 0:
 	case s.Type == Wait:
-		f.add(at, "set the timeout of wait_for in config", "a step of type wait has no time limit: the time in which it waits does not count")
+		f.add(at, "set the timeout of wait_for in config", "a step of type wait has no time limit: the time in which it waits does "+
+			"not count")
 	case s.Type == Approval:
 		f.add(at, "", "a step of type approval has no time limit: the time in which it waits does not count")
 	case limit > 0 && s.Timeout >= limit:

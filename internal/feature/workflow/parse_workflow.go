@@ -53,7 +53,8 @@ func (r *reader) inputs(key Ref, n *yaml.Node) (json.RawMessage, []string) {
 	of, _ := r.constant(n).(map[string]any)
 	properties, ok := of["properties"].(map[string]any)
 	if !ok {
-		r.add(key.Pos, "write inputs: {properties: {NAME: {type: string}}, required: [NAME]}", "inputs is not a JSON schema with properties")
+		r.add(key.Pos, "write inputs: {properties: {NAME: {type: string}}, required: [NAME]}",
+			"inputs is not a JSON schema with properties")
 		return nil, nil
 	}
 	if t, given := of["type"]; given && t != "object" {

@@ -216,7 +216,8 @@ func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []
 }
 
 // Start starts a run of a program with inputs, a JSON object, and returns its execution at once.
-func (s *Service) Start(ctx context.Context, h *home.Home, subset string, p *Program, inputs json.RawMessage) (*execution.Execution, error) {
+func (s *Service) Start(ctx context.Context, h *home.Home, subset string, p *Program, inputs json.RawMessage) (*execution.Execution,
+	error) {
 	req, err := p.request(inputs)
 	if err != nil {
 		return nil, err

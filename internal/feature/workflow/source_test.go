@@ -46,7 +46,8 @@ func TestMessagesHaveNoDirectoryOfTheOperator(t *testing.T) {
 	}
 	defer h.Release(t.Context())
 	said := map[string]string{}
-	for _, name := range []string{"wrong", "unreadable", "folder", strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("a", 251), strings.Repeat("a", 10_000)} {
+	for _, name := range []string{"wrong", "unreadable", "folder", strings.Repeat("a", 128), strings.Repeat("a", 129),
+		strings.Repeat("a", 251), strings.Repeat("a", 10_000)} {
 		if _, err := s.Source(t.Context(), h, name); err != nil {
 			said["source of "+name] = fault.Message(err) + fault.Hint(err)
 		}

@@ -51,7 +51,8 @@ func TestCompileStopsWithItsContext(t *testing.T) {
 // A text is parsed once for all lists of workflows.
 func TestSummariesAreKept(t *testing.T) {
 	var c summaries
-	text := source{file: "w", data: []byte("name: w\nexport: true\nsteps:\n" + strings.Repeat("  - {name: a, type: wait, config: {sleep_for: 1}}\n", 500))}
+	text := source{file: "w", data: []byte("name: w\nexport: true\nsteps:\n" +
+		strings.Repeat("  - {name: a, type: wait, config: {sleep_for: 1}}\n", 500))}
 	first := c.of(text)
 	if first.workflow == nil || first.steps != 500 {
 		t.Fatalf("%+v", first)

@@ -39,9 +39,10 @@ func Tools(of *Service) []builtin.Tool {
 	}, {
 		Name: "save_workflow", Profile: builtin.Full,
 		Description: "Check a workflow in YAML and save it; errors have line and column.",
-		Params:      []builtin.Param{{Name: "source", Kind: builtin.Text, Required: true, Description: "name, inputs, steps: [{name, type, config}], outputs"}},
-		Hints:       wire.Hints{Destructive: true, Idempotent: true},
-		Run:         builtin.Handle(t.save),
+		Params: []builtin.Param{{Name: "source", Kind: builtin.Text, Required: true,
+			Description: "name, inputs, steps: [{name, type, config}], outputs"}},
+		Hints: wire.Hints{Destructive: true, Idempotent: true},
+		Run:   builtin.Handle(t.save),
 	}}
 }
 

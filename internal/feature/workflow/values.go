@@ -197,7 +197,8 @@ func (r *valueReader) seconds(key Ref, n *yaml.Node) *Value {
 }
 
 // isoLayouts are the forms of a time that are checked before a run.
-var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
+var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05",
+	"2006-01-02 15:04", time.DateOnly}
 
 // instant reads a time in ISO 8601, or an expression of a time.
 func (r *valueReader) instant(key Ref, n *yaml.Node) *Value {

@@ -38,7 +38,8 @@ func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 // is Exhausted if too many requests are open or the arguments are too large to show.
 func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 	if len(q.Shown) > maxShownBytes {
-		return r, fault.New(fault.Exhausted, "the arguments have %d bytes; at most %d MiB can be approved", len(q.Shown), maxShownBytes>>20).
+		return r, fault.New(fault.Exhausted, "the arguments have %d bytes; at most %d MiB can be approved", len(q.Shown),
+			maxShownBytes>>20).
 			WithHint("send less at once")
 	}
 	q.Origin = q.Origin.fit()
@@ -57,7 +58,8 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 		}
 		now := s.cfg.Now().UTC().Truncate(time.Millisecond)
 		r = Request{ID: newID(), Question: q, Created: now, Expires: now.Add(s.cfg.Timeout), State: Open}
-		_, err := tx.ExecContext(ctx, "INSERT INTO approvals ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 0, '', NULL, ?)",
+		_, err := tx.ExecContext(ctx, "INSERT INTO approvals ("+columns+
+			") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 0, '', NULL, ?)",
 			r.ID, r.Kind, r.Execution, r.Session, r.Occurrence, r.Server, r.Tool, r.Schema, r.Arguments, r.Rule, r.Reason,
 			s.cipher.Seal(ofShown, q.Shown, r.ID), r.Created.UnixMilli(), r.Expires.UnixMilli(), q.Origin.encrypt(s, r.ID))
 		if err != nil {
@@ -163,7 +165,8 @@ func (s *Store) update(ctx context.Context, tx *store.Tx, r Request) error {
 	if !r.Answered.IsZero() {
 		answered = r.Answered.UnixMilli()
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE approvals SET state = ?, answered = ?, answerer = ?, note = ? WHERE id = ?", r.State, answered, r.By, note, r.ID)
+	_, err := tx.ExecContext(ctx, "UPDATE approvals SET state = ?, answered = ?, answerer = ?, note = ? WHERE id = ?", r.State, answered,
+		r.By, note, r.ID)
 	if err != nil {
 		return err
 	}
@@ -185,7 +188,8 @@ func (r Request) refusal() error {
 	if r.State == Denied {
 		answer = Denied
 	}
-	return fault.New(fault.Denied, "approval %s was answered already: %s at %s, by the %s", r.ID, answer, clockTime(r.Answered), strings.ReplaceAll(r.By, "_", " "))
+	return fault.New(fault.Denied, "approval %s was answered already: %s at %s, by the %s", r.ID, answer, clockTime(r.Answered),
+		strings.ReplaceAll(r.By, "_", " "))
 }
 
 func clockTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -292,7 +296,8 @@ func ExpireWaiting(ctx context.Context, s *Store, execution string) error {
 func OpenIn(ctx context.Context, s *Store, tx *store.Tx, ids []string) (bool, error) {
 	for _, id := range ids {
 		var open bool
-		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM approvals WHERE id = ? AND state = 'open' AND expires > ?)", id, s.cfg.Now().UnixMilli()).Scan(&open)
+		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM approvals WHERE id = ? AND state = 'open' AND expires > ?)", id,
+			s.cfg.Now().UnixMilli()).Scan(&open)
 		if err != nil || !open {
 			return false, err
 		}

@@ -56,7 +56,8 @@ CREATE INDEX approvals_expiring ON approvals (expires);
 // Queries for names, see home.Names: all requests, and those without an answer.
 const (
 	NameQuery = "SELECT id, trim(server || '.' || tool, '.') || ', ' || state FROM approvals ORDER BY created DESC LIMIT 200"
-	OpenQuery = "SELECT id, trim(server || '.' || tool, '.') FROM approvals WHERE state = 'open' AND expires > unixepoch() * 1000 ORDER BY created DESC LIMIT 200"
+	OpenQuery = "SELECT id, trim(server || '.' || tool, '.') FROM approvals WHERE state = 'open' AND expires > unixepoch() * 1000 ORDER " +
+		"BY created DESC LIMIT 200"
 )
 
 // Kind is the subject of a request.

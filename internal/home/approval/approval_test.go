@@ -80,13 +80,16 @@ func TestWaitReturnsAnswerOfAnotherProcess(t *testing.T) {
 		waited <- got
 	}()
 	list, err := other.List(t.Context(), false)
-	if err != nil || len(list) != 1 || list[0].ID != r.ID || string(list[0].Shown) != string(question(1).Shown) || list[0].Session != "report" {
+	if err != nil || len(list) != 1 || list[0].ID != r.ID || string(list[0].Shown) != string(question(1).Shown) ||
+		list[0].Session != "report" {
 		t.Fatalf("%+v %v", list, err)
 	}
-	if _, err := other.Answer(t.Context(), " "+strings.ToUpper(r.ID), approval.Answer{By: approval.CommandLine, Note: "not this one"}); err != nil {
+	if _, err := other.Answer(t.Context(), " "+strings.ToUpper(r.ID),
+		approval.Answer{By: approval.CommandLine, Note: "not this one"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-waited; got.State != approval.Denied || got.By != approval.CommandLine || got.Note != "not this one" || got.Answered.IsZero() {
+	if got := <-waited; got.State != approval.Denied || got.By != approval.CommandLine || got.Note != "not this one" ||
+		got.Answered.IsZero() {
 		t.Errorf("%+v", got)
 	}
 	if list, err = other.List(t.Context(), false); err != nil || len(list) != 0 {
@@ -247,10 +250,11 @@ func TestRequestExpires(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
 	var recorded []string
-	cfg := approval.Config{Timeout: time.Hour, Now: func() time.Time { return time.UnixMilli(now.Load()) }, Record: func(_ context.Context, r approval.Request) error {
-		recorded = append(recorded, string(r.State))
-		return nil
-	}}
+	cfg := approval.Config{Timeout: time.Hour, Now: func() time.Time { return time.UnixMilli(now.Load()) },
+		Record: func(_ context.Context, r approval.Request) error {
+			recorded = append(recorded, string(r.State))
+			return nil
+		}}
 	s := open(t, file(t), cfg)
 	r, approved := ask(t, s, question(1)), ask(t, s, question(2))
 	if _, err := s.Answer(t.Context(), approved.ID, approval.Answer{Approve: true, By: approval.Client}); err != nil {
@@ -376,7 +380,8 @@ func TestShownIsEncryptedAndBound(t *testing.T) {
 	// the arguments of one request cannot be moved to another
 	second := ask(t, s, question(2))
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "UPDATE approvals SET shown = (SELECT shown FROM approvals WHERE id = ?) WHERE id = ?", r.ID, second.ID)
+		_, err := tx.ExecContext(t.Context(), "UPDATE approvals SET shown = (SELECT shown FROM approvals WHERE id = ?) WHERE id = ?", r.ID,
+			second.ID)
 		return err
 	})
 	if err != nil {

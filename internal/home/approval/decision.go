@@ -37,9 +37,12 @@ func (r Request) checkDecision(a Answer) error {
 	switch {
 	case r.Kind != Outcome:
 		return nil
-	case !a.Approve || !slices.Contains([]string{tool.TookEffect, tool.NoEffect, tool.Stop}, outcome) || answer != "" && !json.Valid([]byte(answer)):
-		return fault.New(fault.Invalid, "request %s asks what happened to call %d, of %s: there is nothing to approve or deny", r.ID, r.Occurrence, r.Ref).
-			WithHint("`sandpiper executions answer %s %d done` answers it if it took effect; other answers are not-done and stop", r.Execution, r.Occurrence)
+	case !a.Approve || !slices.Contains([]string{tool.TookEffect, tool.NoEffect, tool.Stop}, outcome) ||
+		answer != "" && !json.Valid([]byte(answer)):
+		return fault.New(fault.Invalid, "request %s asks what happened to call %d, of %s: there is nothing to approve or deny", r.ID,
+			r.Occurrence, r.Ref).
+			WithHint("`sandpiper executions answer %s %d done` answers it if it took effect; other answers are not-done and stop",
+				r.Execution, r.Occurrence)
 	case len(a.Note) > maxNote:
 		return fault.New(fault.Exhausted, "the answer of the call has %d bytes; at most %d are kept", len(answer), maxNote-len(outcome)-1)
 	}

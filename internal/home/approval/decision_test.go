@@ -29,7 +29,8 @@ func TestDecisionAboutACall(t *testing.T) {
 		}
 	}
 	want := tool.Decision{Outcome: tool.TookEffect, Answer: []byte(`{"id": 5}`)}
-	if _, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.WebPage, Note: approval.DecisionNote(want)}); err != nil {
+	if _, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.WebPage,
+		Note: approval.DecisionNote(want)}); err != nil {
 		t.Fatal(err)
 	}
 	same, err := s.Create(t.Context(), q) // as of a process that resumes the execution
@@ -43,7 +44,8 @@ func TestDecisionAboutACall(t *testing.T) {
 	if d := cmp.Diff(want, used.Decision()); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
-	if again, err := s.Create(t.Context(), q); err != nil || again.ID == r.ID || again.Decision().Outcome != "" { // the call was interrupted again
+	// the call was interrupted again
+	if again, err := s.Create(t.Context(), q); err != nil || again.ID == r.ID || again.Decision().Outcome != "" {
 		t.Errorf("%+v, %v", again, err)
 	}
 }

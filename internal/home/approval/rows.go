@@ -21,7 +21,8 @@ const stored = columns + ", coalesce((SELECT scope FROM approval_grants AS g WHE
 func (s *Store) scan(row interface{ Scan(...any) error }) (r Request, err error) {
 	var created, expires, answered int64
 	var shown, note, origin []byte
-	err = row.Scan(&r.ID, &r.Kind, &r.Execution, &r.Session, &r.Occurrence, &r.Server, &r.Tool, &r.Schema, &r.Arguments, &r.Rule, &r.Reason, &shown,
+	err = row.Scan(&r.ID, &r.Kind, &r.Execution, &r.Session, &r.Occurrence, &r.Server, &r.Tool, &r.Schema, &r.Arguments, &r.Rule, &r.Reason,
+		&shown,
 		&created, &expires, &r.State, &answered, &r.By, &note, &origin, &r.Scope)
 	if err != nil {
 		return r, err
@@ -82,7 +83,8 @@ func (s *Store) Find(ctx context.Context, id string) (r Request, err error) {
 // included.
 func (s *Store) List(ctx context.Context, all bool) (found []Request, err error) {
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT "+stored+" FROM approvals WHERE ? OR state = 'open' AND expires > ? ORDER BY created, id", all, s.cfg.Now().UnixMilli())
+		rows, err := tx.QueryContext(ctx, "SELECT "+stored+" FROM approvals WHERE ? OR state = 'open' AND expires > ? ORDER BY created, id",
+			all, s.cfg.Now().UnixMilli())
 		if err != nil {
 			return err
 		}
@@ -118,7 +120,8 @@ func (s *Store) Sweep(ctx context.Context) error {
 		return err
 	}
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		if _, err := tx.ExecContext(ctx, "UPDATE approvals SET created = ?1, expires = ?1 + expires - created WHERE created > ?1", now); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE approvals SET created = ?1, expires = ?1 + expires - created WHERE created > ?1",
+			now); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM approvals WHERE expires < ?", before)

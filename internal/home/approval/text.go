@@ -31,13 +31,15 @@ func FormOf(r Request) json.RawMessage {
 		names, titles = append(names, cmp.Or(string(s), once)), append(titles, r.Effect(s))
 	}
 	choice, err := json.Marshal(map[string]any{
-		"type": "string", "title": "For", "description": "If approved: only this call, or also further calls of the tool, with ANY arguments",
+		"type": "string", "title": "For", "description": "If approved: only this call, or also further calls of the tool, with ANY " +
+			"arguments",
 		"enum": names, "enumNames": titles, "default": once,
 	})
 	if err != nil { // strings only
 		panic(err)
 	}
-	return json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Approve","description":"Yes allows the call"},"for":` +
+	return json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Approve","description":"Yes allows the ` +
+		`call"},"for":` +
 		string(choice) + `,` + formReason + `},"required":["approve"]}`)
 }
 
@@ -53,7 +55,8 @@ func (r Request) Effect(s grant.Scope) string {
 	case grant.Session:
 		return "this session: " + calls + " by session " + name(r.Session) + " until its interpreter ends, with ANY arguments"
 	case grant.Tool:
-		return "always: " + calls + " by all code and clients of this tenant, with ANY arguments. This adds the rule " + Escape(grant.Rule(r.Ref))
+		return "always: " + calls + " by all code and clients of this tenant, with ANY arguments. This adds the rule " +
+			Escape(grant.Rule(r.Ref))
 	}
 	return "once: exactly this call"
 }
@@ -92,7 +95,8 @@ func ParseReply(r tool.Reply) Answer {
 func (r Request) Text(hints tool.Hints) string {
 	var b strings.Builder
 	if r.Kind == Outcome {
-		fmt.Fprintf(&b, "The execution ended during call %d, of %s, before its answer: it is unknown whether it took effect.\n", r.Occurrence, name(r.Ref.String()))
+		fmt.Fprintf(&b, "The execution ended during call %d, of %s, before its answer: it is unknown whether it took effect.\n",
+			r.Occurrence, name(r.Ref.String()))
 	} else if r.Kind == Plan {
 		b.WriteString("A dry run planned these calls. Approval makes all of them, in this order. " +
 			"null marks a value that is taken from the result of an earlier call, as references describes.\n")
@@ -200,7 +204,8 @@ func (r Request) value() (any, error) {
 func objects(calls []plannedCall) []preview.Object {
 	var all []preview.Object
 	for _, c := range calls {
-		o := preview.Object{{Name: "call", Value: c.Call}, {Name: "server", Value: c.Server}, {Name: "tool", Value: c.Tool}, {Name: "arguments", Value: c.Arguments}}
+		o := preview.Object{{Name: "call", Value: c.Call}, {Name: "server", Value: c.Server}, {Name: "tool", Value: c.Tool},
+			{Name: "arguments", Value: c.Arguments}}
 		if c.References != nil {
 			o = append(o, preview.Member{Name: "references", Value: c.References})
 		}

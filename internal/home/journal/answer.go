@@ -113,7 +113,8 @@ func (b cipher) encrypt(c sealed.Column, number int, text []byte) []byte {
 func (b cipher) decrypt(c sealed.Column, number int, ciphertext []byte) ([]byte, error) {
 	text, err := b.Open(c, ciphertext, b.keys(c, number)...)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution cannot be decrypted: it is damaged, or its key was lost or replaced").
+		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution cannot be decrypted: it is damaged, or its key was "+
+			"lost or replaced").
 			WithHint("restore the file key of the data directory from a backup")
 	}
 	return text, nil

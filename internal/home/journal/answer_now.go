@@ -35,7 +35,8 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 		r.mu.Unlock()
 		return nil
 	}
-	if r.pending.kept += len(encoded); len(encoded) > maxWaiting || r.pending.kept+r.pending.waiting > maxRun { // it does not wait for another commit
+	// it does not wait for another commit
+	if r.pending.kept += len(encoded); len(encoded) > maxWaiting || r.pending.kept+r.pending.waiting > maxRun {
 		r.pending.drop()
 	}
 	r.pending.endQuestions(e)

@@ -41,7 +41,8 @@ func rowsOf(t testing.TB, d daemon) (n [3]int) {
 	}
 	defer db.Close()
 	err = db.View(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_calls), (SELECT count(*) FROM runs), (SELECT count(*) FROM run_events)").
+		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_calls), (SELECT count(*) FROM runs), (SELECT "+
+			"count(*) FROM run_events)").
 			Scan(&n[0], &n[1], &n[2])
 	})
 	if err != nil {
@@ -121,7 +122,8 @@ func TestLinesInSeveralCommits(t *testing.T) {
 			t.Errorf("stored often %t: the last call is %+v", often, c)
 		}
 		entries, err := other.List(t.Context(), 10)
-		if err != nil || len(entries) != 3 || entries[0].Outcome != journal.Unknown || entries[1].Outcome != journal.Answered || entries[2].Outcome != journal.Answered {
+		if err != nil || len(entries) != 3 || entries[0].Outcome != journal.Unknown || entries[1].Outcome != journal.Answered ||
+			entries[2].Outcome != journal.Answered {
 			t.Errorf("stored often %t: %+v, %v", often, entries, err)
 		}
 		if n := rowsOf(t, other); n != [3]int{3, 1, 3} {
@@ -362,7 +364,8 @@ func checkFacts(t *testing.T, d daemon, facts map[string]fact) {
 		if _, err := fmt.Sscanf(id, "exec_%d_%d", &pid, &n); err != nil {
 			t.Fatal(err)
 		}
-		if kept := f.began > 0 && f.done < 3 || f.ended && n%3 == 2; kept && !slices.ContainsFunc(left, func(u journal.Unfinished) bool { return u.Execution == id }) {
+		if kept := f.began > 0 && f.done < 3 || f.ended && n%3 == 2; kept && !slices.ContainsFunc(left,
+			func(u journal.Unfinished) bool { return u.Execution == id }) {
 			t.Errorf("%s has no record, of %+v", id, f)
 		}
 		if all[id] < f.began || all[id] > f.began+1 || answered[id] < f.done || answered[id] > f.began {
@@ -400,7 +403,8 @@ func BenchmarkExecution(b *testing.B) {
 		read(b, r, ask("look", `{"id":1}`), `{"name":"ann"}`)
 		a := ask("send", `{"to":"ann"}`)
 		c := next(b, r, a)
-		if err := r.Begin(b.Context(), tool.Call{Ref: a.Ref, Execution: fmt.Sprint("exec_", n), Args: a.Args, Number: c.Number}); err != nil {
+		if err := r.Begin(b.Context(), tool.Call{Ref: a.Ref, Execution: fmt.Sprint("exec_", n), Args: a.Args,
+			Number: c.Number}); err != nil {
 			b.Fatal(err)
 		}
 		v := value(`{"sent":true}`)

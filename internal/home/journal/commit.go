@@ -79,7 +79,8 @@ func newLines(r *Record) (lines []line, err error) {
 // entryLine returns the encrypted form of an entry.
 func entryLine(r *Record, e entry) line {
 	l := line{kind: hostCall, execution: r.id, at: time.Now().UnixMilli(), number: int64(e.number), step: int64(e.ask.Step),
-		method: e.ask.Method, server: e.ask.Ref.Server, tool: e.ask.Ref.Tool, state: e.state, arguments: r.cipher.encrypt(ofArguments, e.number, e.ask.Args)}
+		method: e.ask.Method, server: e.ask.Ref.Server, tool: e.ask.Ref.Tool, state: e.state, arguments: r.cipher.encrypt(ofArguments,
+			e.number, e.ask.Args)}
 	if e.answer != nil {
 		l.answer = r.cipher.encrypt(ofAnswer, e.number, e.answer)
 	}

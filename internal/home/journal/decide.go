@@ -91,11 +91,14 @@ func UnknownCalls(r *Record) []string {
 
 func undecided(id string, e *entry, stopped bool) *Undecided {
 	if stopped {
-		return &Undecided{true, fault.New(fault.Denied, "the execution was stopped, since it is unknown whether call %d, of %s, took effect", e.number, e.ask)}
+		return &Undecided{true, fault.New(fault.Denied, "the execution was stopped, since it is unknown whether call %d, of %s, "+
+			"took effect", e.number, e.ask)}
 	}
 	answer := "sandpiper executions answer " + id + " " + strconv.Itoa(e.number)
-	return &Undecided{false, fault.New(fault.Unavailable, "it is unknown whether call %d, of %s, took effect: the execution ended during the call, before its answer", e.number, e.ask).
-		WithHint("find out, then run `%s done` if it took effect, `%s not-done` if the execution shall make it, or `%s stop` to end the execution; then resume it again", answer, answer, answer)}
+	return &Undecided{false, fault.New(fault.Unavailable, "it is unknown whether call %d, of %s, took effect: the execution ended during "+
+		"the call, before its answer", e.number, e.ask).
+		WithHint("find out, then run `%s done` if it took effect, `%s not-done` if the execution shall make it, or `%s stop` to end the "+
+			"execution; then resume it again", answer, answer, answer)}
 }
 
 // AsAnswer returns a person's text as the answer of a call: JSON, or a string.

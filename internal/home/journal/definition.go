@@ -59,7 +59,8 @@ func (e *entry) otherDefinition(definition string) bool {
 }
 
 func changedTool(e *entry, how string) *Divergence {
-	return &Divergence{e.number, fault.New(fault.Invalid, "the tool %s, which the first run called as call %d, %s", e.ask.Ref, e.number, how).
+	return &Divergence{e.number, fault.New(fault.Invalid, "the tool %s, which the first run called as call %d, %s", e.ask.Ref, e.number,
+		how).
 		WithHint("it was stopped, and nothing was repeated: see what the first run did, then run what is left as a new execution")}
 }
 
@@ -119,5 +120,6 @@ func CheckSkill(r *Record, name, hash string) error {
 		how = "has been deleted since"
 	}
 	return r.replay.diverge(&Divergence{s.number, fault.New(fault.Invalid, "the skill %s, which the first run imported, %s", name, how).
-		WithHint("it was stopped, and nothing was repeated: save the former code of the skill and resume again, or see what the first run did and run what is left as a new execution")})
+		WithHint("it was stopped, and nothing was repeated: save the former code of the skill and resume again, or see what the first " +
+			"run did and run what is left as a new execution")})
 }

@@ -21,7 +21,8 @@ func TestChangedToolIsADivergence(t *testing.T) {
 	}{
 		{"find", "aa", nil, ""},
 		{"other", "bb", nil, ""},
-		{"find", "bb", nil, "the tool crm.find, which the first run called as call 1, has another schema of its arguments than in the first run"},
+		{"find", "bb", nil, "the tool crm.find, which the first run called as call 1, has another schema of its arguments than in the " +
+			"first run"},
 		{"find", "aa", gone, "the tool crm.find, which the first run called as call 1, cannot be called any more: crm.find is quarantined"},
 	} {
 		d := start(t, t.TempDir())

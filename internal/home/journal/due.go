@@ -26,7 +26,8 @@ func (b *Runs) Claim(ctx context.Context) (claimed *Run, err error) {
 			if err != nil {
 				return err
 			}
-			moved, err := move(ctx, l.cfg.Process, tx, id, claim, Running, "due = NULL, events = '', live = NULL") // its questions are not open now
+			// its questions are not open now
+			moved, err := move(ctx, l.cfg.Process, tx, id, claim, Running, "due = NULL, events = '', live = NULL")
 			if err != nil || moved {
 				claimed = &r
 				return err
@@ -74,7 +75,8 @@ func touch(ctx context.Context, l *Log, tx *store.Tx) error {
 		return nil
 	}
 	var due sql.NullInt64
-	if err := tx.QueryRowContext(ctx, "SELECT min(due) FROM (SELECT min(due) AS due FROM runs WHERE state = 'queued' UNION ALL SELECT min(due) FROM runs WHERE state = 'waiting')").Scan(&due); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT min(due) FROM (SELECT min(due) AS due FROM runs WHERE state = 'queued' UNION ALL SELECT "+
+		"min(due) FROM runs WHERE state = 'waiting')").Scan(&due); err != nil {
 		return err
 	}
 	var at time.Time

@@ -29,7 +29,8 @@ func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
 	l, _, db := openDue(t, t.TempDir(), func(time.Time) error { return nil })
 	b := l.Runs()
 	for id, w := range map[string]journal.Wait{"exec_time": {Until: time.Now().Add(time.Hour)}, "exec_event": {Events: []string{"a"}}} {
-		if err := b.Add(t.Context(), journal.Run{Execution: id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+		if err := b.Add(t.Context(), journal.Run{Execution: id, State: journal.Running, OnRestart: journal.ResumeOnRestart,
+			Request: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.End(t.Context(), id, journal.End{State: journal.Waiting, Wait: w}); err != nil {
@@ -64,7 +65,8 @@ func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 		return l.Runs(), p
 	}
 	first, process := start()
-	if err := first.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+	if err := first.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart,
+		Request: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	if !due.After(time.Now()) {
@@ -95,7 +97,8 @@ func BenchmarkWake(b *testing.B) {
 		if left == 0 {
 			b.StopTimer()
 			for left = range 1000 {
-				if err := runs.Add(b.Context(), journal.Run{Execution: fmt.Sprintf("exec_%d_%d", b.N, left), State: journal.Queued, OnRestart: journal.ResumeOnRestart, Request: make([]byte, 2000)}); err != nil {
+				if err := runs.Add(b.Context(), journal.Run{Execution: fmt.Sprintf("exec_%d_%d", b.N, left), State: journal.Queued,
+					OnRestart: journal.ResumeOnRestart, Request: make([]byte, 2000)}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -107,7 +110,8 @@ func BenchmarkWake(b *testing.B) {
 		if err != nil || r == nil {
 			b.Fatal(r, err)
 		}
-		if err := l.End(b.Context(), r.Execution, journal.End{State: journal.Ended, Outcome: journal.Succeeded, Result: []byte("1")}); err != nil {
+		if err := l.End(b.Context(), r.Execution, journal.End{State: journal.Ended, Outcome: journal.Succeeded,
+			Result: []byte("1")}); err != nil {
 			b.Fatal(err)
 		}
 	}

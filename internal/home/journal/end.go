@@ -93,7 +93,8 @@ func insert(ctx context.Context, l *Log, tx *store.Tx, id string) error {
 		return err
 	}
 	now := time.Now().UnixMilli()
-	_, err = tx.ExecContext(ctx, "INSERT INTO runs (execution, state, owner, created, changed) VALUES (?, 'running', ?, ?, ?) ON CONFLICT (execution) DO NOTHING", id, own, now, now)
+	_, err = tx.ExecContext(ctx, "INSERT INTO runs (execution, state, owner, created, changed) VALUES (?, 'running', ?, ?, ?) ON "+
+		"CONFLICT (execution) DO NOTHING", id, own, now, now)
 	return err
 }
 
@@ -160,21 +161,25 @@ func trim(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	if many {
-		if err := expire(ctx, tx, "execution IN (SELECT execution "+ended+" ORDER BY changed DESC LIMIT -1 OFFSET ?)", maxBackgroundEnded); err != nil {
+		if err := expire(ctx, tx, "execution IN (SELECT execution "+ended+" ORDER BY changed DESC LIMIT -1 OFFSET ?)",
+			maxBackgroundEnded); err != nil {
 			return err
 		}
 	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE execution IN (SELECT execution FROM runs INDEXED BY runs_workflow WHERE workflow != '' AND state = 'ended' AND recorded = 0 ORDER BY created DESC LIMIT -1 OFFSET ?)", maxWorkflowRuns)
+	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE execution IN (SELECT execution FROM runs INDEXED BY runs_workflow WHERE "+
+		"workflow != '' AND state = 'ended' AND recorded = 0 ORDER BY created DESC LIMIT -1 OFFSET ?)", maxWorkflowRuns)
 	return err
 }
 
 // expire deletes ended runs that match a condition; of those that can be resumed, only the result. A run
 // of a workflow stays.
 func expire(ctx context.Context, tx *store.Tx, where string, args ...any) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE state = 'ended' AND recorded = 0 AND workflow = '' AND "+where, args...); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE state = 'ended' AND recorded = 0 AND workflow = '' AND "+where,
+		args...); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE runs SET on_restart = '', live = NULL, result = CASE workflow WHEN '' THEN NULL ELSE result END WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) AND "+where, args...)
+	_, err := tx.ExecContext(ctx, "UPDATE runs SET on_restart = '', live = NULL, result = CASE workflow WHEN '' THEN NULL ELSE result "+
+		"END WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) AND "+where, args...)
 	return err
 }
 
@@ -196,7 +201,8 @@ func deleteRecord(ctx context.Context, tx *store.Tx, id string) error {
 func (b *Runs) Cancel(ctx context.Context, id string) error {
 	return b.log.update(ctx, func(tx *store.Tx) error {
 		var known bool
-		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND (on_restart != '' OR workflow != ''))", id).Scan(&known); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND (on_restart != '' OR workflow != ''))",
+			id).Scan(&known); err != nil {
 			return err
 		}
 		if !known {
@@ -219,7 +225,8 @@ func (b *Runs) Cancel(ctx context.Context, id string) error {
 // lifetime.
 func (b *Runs) Sweep(ctx context.Context, before time.Time) error {
 	return b.log.update(ctx, func(tx *store.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE runs SET created = min(created, ?1), changed = min(changed, ?1) WHERE (created > ?1 OR changed > ?1) AND (recorded > 0 OR state = 'ended')", time.Now().UnixMilli())
+		_, err := tx.ExecContext(ctx, "UPDATE runs SET created = min(created, ?1), changed = min(changed, ?1) WHERE (created > ?1 OR "+
+			"changed > ?1) AND (recorded > 0 OR state = 'ended')", time.Now().UnixMilli())
 		return errors.Join(err, expire(ctx, tx, "changed < ?", before.UnixMilli()))
 	})
 }

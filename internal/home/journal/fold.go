@@ -123,7 +123,8 @@ func (f *folding) applyCalls(ctx context.Context, tx *store.Tx, most int) error 
 		if ref = c.ref; c.end.kind != 0 {
 			ended, outcome, ref = c.end.at, c.end.state, nil
 		}
-		r, err := tx.ExecContext(ctx, "INSERT INTO journal_calls (execution, server, tool, arguments, began, ended, outcome, ref) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		r, err := tx.ExecContext(ctx, "INSERT INTO journal_calls (execution, server, tool, arguments, began, ended, outcome, ref) VALUES "+
+			"(?, ?, ?, ?, ?, ?, ?, ?)",
 			c.began.execution, c.began.server, c.began.tool, string(c.began.arguments), c.began.at, ended, outcome, ref)
 		if err != nil {
 			return err
@@ -137,7 +138,8 @@ func (f *folding) applyCalls(ctx context.Context, tx *store.Tx, most int) error 
 		}
 	}
 	for _, c := range f.ended {
-		if _, err := tx.ExecContext(ctx, "UPDATE journal_calls SET ended = ?, outcome = ?, ref = NULL WHERE ref = ?", c.end.at, c.end.state, c.ref); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE journal_calls SET ended = ?, outcome = ?, ref = NULL WHERE ref = ?", c.end.at, c.end.state,
+			c.ref); err != nil {
 			return err
 		}
 	}
@@ -156,7 +158,8 @@ func (r *recordChange) apply(ctx context.Context, tx *store.Tx) error {
 		}
 	}
 	var known bool // a person may have cancelled it
-	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND recorded > 0)", r.id).Scan(&known); err != nil || !known {
+	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND recorded > 0)", r.id).
+		Scan(&known); err != nil || !known {
 		return err
 	}
 	return r.applyContent(ctx, tx)

@@ -45,10 +45,12 @@ func TestUnfinishedCallIsUnknown(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Fatal(entries, err)
 	}
-	if e := entries[0]; e.ID != second || e.Outcome != journal.Unknown || !e.Ended.IsZero() || e.Ref.String() != "crm.send" || e.Execution != "exec_1" {
+	if e := entries[0]; e.ID != second || e.Outcome != journal.Unknown || !e.Ended.IsZero() || e.Ref.String() != "crm.send" ||
+		e.Execution != "exec_1" {
 		t.Errorf("second call: %+v", e)
 	}
-	if e := entries[1]; e.Outcome != journal.Failed || e.Ended.Before(e.Began) || e.Arguments == entries[0].Arguments || len(e.Arguments) != 64 {
+	if e := entries[1]; e.Outcome != journal.Failed || e.Ended.Before(e.Began) || e.Arguments == entries[0].Arguments ||
+		len(e.Arguments) != 64 {
 		t.Errorf("first call: %+v", e)
 	}
 }

@@ -117,7 +117,8 @@ func prepare(t *testing.T, self, other *Log, id string, c combination) {
 		t.Fatal(err)
 	}
 	err = self.cfg.DB.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "INSERT INTO runs (execution, state, on_restart, owner, created, changed, due, recorded, request) VALUES (?, ?, 'resume', ?, ?, ?, ?, 1, ?)",
+		_, err := tx.ExecContext(t.Context(), "INSERT INTO runs (execution, state, on_restart, owner, created, changed, due, recorded, "+
+			"request) VALUES (?, ?, 'resume', ?, ?, ?, ?, 1, ?)",
 			id, string(c.from), owner, now, now, now, x.encrypt(ofRequest, 0, []byte("{}")))
 		return err
 	})

@@ -113,8 +113,10 @@ func difference(then *entry, now HostCall) *Divergence {
 	if now.Method == then.ask.Method && now.Ref == then.ask.Ref && now.Method != methodStep {
 		what = fmt.Sprintf("asks for %s with %s than the first run", now, changedArguments(now.Args, then.ask.Args))
 	}
-	return &Divergence{then.number, fault.New(fault.Invalid, "the code does something else than when it ran first: as call %d it %s", then.number, what).
-		WithHint("it was stopped, and nothing was repeated; files that changed, threads or a changed tool can be why: see what the first run did, then run what is left as a new execution")}
+	return &Divergence{then.number, fault.New(fault.Invalid, "the code does something else than when it ran first: as call %d it %s",
+		then.number, what).
+		WithHint("it was stopped, and nothing was repeated; files that changed, threads or a changed tool can be why: see what the first " +
+			"run did, then run what is left as a new execution")}
 }
 
 // changedArguments names the arguments whose values changed.

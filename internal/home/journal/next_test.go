@@ -23,7 +23,8 @@ func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...
 		write(t, r, a, fmt.Sprint(i))
 	}
 	first.Process.Close()
-	r, _, err := startWith(t, dir, sealing, tenant.Local, patience).OpenRecord(t.Context(), "exec_1", func([]byte) bool { return concurrent })
+	r, _, err := startWith(t, dir, sealing, tenant.Local, patience).
+		OpenRecord(t.Context(), "exec_1", func([]byte) bool { return concurrent })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,9 +33,11 @@ func interrupted(t *testing.T, concurrent bool, patience time.Duration, asks ...
 
 func TestReplayReportsDivergence(t *testing.T) {
 	for want, now := range map[string]journal.HostCall{
-		`as call 1 it asks for crm.send with another value of "to" than the first run`:                ask("send", `{"n":1,"to":"secret-bob"}`),
-		`as call 1 it asks for crm.send with another value of "n", "to" than the first run`:           ask("send", `{"n":2}`),
-		`as call 1 it asks for crm.drop, and the first run asked for crm.send`:                        ask("drop", `{"n":1,"to":"secret-ann"}`),
+		`as call 1 it asks for crm.send with another value of "to" than the first run`: ask("send",
+			`{"n":1,"to":"secret-bob"}`),
+		`as call 1 it asks for crm.send with another value of "n", "to" than the first run`: ask("send", `{"n":2}`),
+		`as call 1 it asks for crm.drop, and the first run asked for crm.send`: ask("drop",
+			`{"n":1,"to":"secret-ann"}`),
 		`as call 1 it asks for ask, and the first run asked for crm.send`:                             {Method: "ask"},
 		`as call 1 it asks for crm.send with another value of "to", "x" than the first run`:           ask("send", `{"n":1,"x":0}`),
 		`as call 1 it asks for crm.send with other arguments than the first run`:                      ask("send", `[]`),
@@ -42,7 +45,8 @@ func TestReplayReportsDivergence(t *testing.T) {
 	} {
 		r := interrupted(t, false, time.Minute, ask("send", `{"n":1,"to":"secret-ann"}`), ask("send", `{"n":2,"to":"eve"}`))
 		_, err := r.Next(t.Context(), now)
-		if _, ok := errors.AsType[*journal.Divergence](err); !ok || !strings.Contains(fault.Message(err), want) || strings.Contains(err.Error(), "secret") {
+		if _, ok := errors.AsType[*journal.Divergence](err); !ok || !strings.Contains(fault.Message(err), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want %s", err, want)
 		}
 		// it stays stopped

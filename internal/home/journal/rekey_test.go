@@ -21,7 +21,8 @@ func TestRekeyOfBackgroundExecution(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := old.Runs()
-	if err := b.Add(ctx, journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ReportOnRestart, Request: []byte("background")}); err != nil {
+	if err := b.Add(ctx, journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ReportOnRestart,
+		Request: []byte("background")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.SetLive(ctx, "exec_1", []byte("live")); err != nil {
@@ -47,7 +48,8 @@ func TestRekeyOfBackgroundExecution(t *testing.T) {
 		t.Fatal(damaged, err)
 	}
 	e, err := fresh.Runs().Find(ctx, "exec_1")
-	if err != nil || string(e.Request) != "request" || string(e.Live) != "live" || string(e.Result) != "result" || e.OnRestart != journal.ReportOnRestart {
+	if err != nil || string(e.Request) != "request" || string(e.Live) != "live" || string(e.Result) != "result" ||
+		e.OnRestart != journal.ReportOnRestart {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	if e, err := fresh.Runs().Claim(ctx); err != nil || e == nil || e.State != journal.Running { // no process runs it

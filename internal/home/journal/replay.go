@@ -43,7 +43,8 @@ type clockReadings struct {
 
 func newReplay(concurrent bool) replay {
 	return replay{concurrent: concurrent, past: map[key][]*entry{}, steps: map[StepKey]recordedStep{}, parents: map[int]bool{},
-		moved: make(chan struct{}), waited: map[int]string{}, unasked: map[int]*entry{}, until: map[string]time.Time{}, skills: map[string]usedSkill{}}
+		moved: make(chan struct{}), waited: map[int]string{}, unasked: map[int]*entry{}, until: map[string]time.Time{},
+		skills: map[string]usedSkill{}}
 }
 
 // recall adds a recorded entry to those that the replay has to repeat.

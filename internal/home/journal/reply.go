@@ -94,7 +94,8 @@ func Asked(ctx context.Context, b *Runs, id string) (open map[int]bool, err erro
 		return nil, err
 	}
 	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT number, state, arguments FROM run_events WHERE execution = ? AND number > 0 AND method = ? ORDER BY number", id, question)
+		rows, err := tx.QueryContext(ctx, "SELECT number, state, arguments FROM run_events WHERE execution = ? AND number > 0 AND method "+
+			"= ? ORDER BY number", id, question)
 		if err != nil {
 			return err
 		}

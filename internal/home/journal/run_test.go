@@ -124,7 +124,8 @@ func TestReplayReturnsRecordedAnswers(t *testing.T) {
 
 	second := start(t, dir)
 	left, err := second.ListUnfinished(t.Context())
-	if err != nil || len(left) != 1 || left[0].Execution != "exec_1" || left[0].State != journal.Running || left[0].Answered != 3 || left[0].Unknown != 1 ||
+	if err != nil || len(left) != 1 || left[0].Execution != "exec_1" || left[0].State != journal.Running || left[0].Answered != 3 ||
+		left[0].Unknown != 1 ||
 		fmt.Sprint(left[0].Tools) != "[crm.read crm.send]" || left[0].Changed.Before(left[0].Created) {
 		t.Errorf("unfinished: %+v, %v", left, err)
 	}
@@ -153,7 +154,8 @@ func TestReplayReturnsRecordedErrors(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
 	r := first.NewRecord("exec_1", nothing, false)
-	failed, _ := journal.NewAnswer(nil, &tool.Failure{Ref: tool.Ref{Server: "crm", Tool: "send"}, Message: "no", Data: json.RawMessage(`{"code":4}`)})
+	failed, _ := journal.NewAnswer(nil, &tool.Failure{Ref: tool.Ref{Server: "crm", Tool: "send"}, Message: "no",
+		Data: json.RawMessage(`{"code":4}`)})
 	denied, _ := journal.NewAnswer(nil, fault.New(fault.Denied, "not allowed").WithHint("ask"))
 	if err := r.Done(t.Context(), begin(t, r, ask("send", `{}`)), journal.Failed, &failed); err != nil {
 		t.Fatal(err)
@@ -169,7 +171,8 @@ func TestReplayReturnsRecordedErrors(t *testing.T) {
 	if !ok || got.Message != "no" || string(got.Data) != `{"code":4}` || got.Ref.String() != "crm.send" {
 		t.Errorf("got error %+v", got)
 	}
-	if err := next(t, r, ask("drop", `{}`)).Answer.Err(); fault.KindOf(err) != fault.Denied || fault.Message(err) != "not allowed" || fault.Hint(err) != "ask" {
+	if err := next(t, r, ask("drop", `{}`)).Answer.Err(); fault.KindOf(err) != fault.Denied || fault.Message(err) != "not allowed" ||
+		fault.Hint(err) != "ask" {
 		t.Errorf("got denial %v", err)
 	}
 }
@@ -239,7 +242,8 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 		"another key":    startWith(t, dir, bytes.Repeat([]byte{8}, 32), tenant.Local, time.Minute),
 		"another tenant": startWith(t, dir, sealing, other, time.Minute),
 	} {
-		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "cannot be decrypted") {
+		if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Unavailable ||
+			!strings.Contains(fault.Message(err), "cannot be decrypted") {
 			t.Errorf("with %s: %v", name, err)
 		}
 		d.Process.Close()
@@ -269,7 +273,8 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 func TestEndDeletesRun(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
-	for id, end := range map[string]journal.End{"exec_1": {}, "exec_2": {State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "timed_out"}} {
+	for id, end := range map[string]journal.End{"exec_1": {},
+		"exec_2": {State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "timed_out"}} {
 		r := d.NewRecord(id, nothing, false)
 		write(t, r, ask("send", `{}`), `1`)
 		if err := r.End(t.Context(), end); err != nil {
@@ -279,7 +284,8 @@ func TestEndDeletesRun(t *testing.T) {
 			t.Error("a call began that was not requested")
 		}
 	}
-	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].Reason != "timed_out" {
+	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" ||
+		left[0].Reason != "timed_out" {
 		t.Errorf("unfinished: %+v, %v", left, err)
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {

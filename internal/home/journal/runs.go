@@ -150,12 +150,14 @@ func addRun(ctx context.Context, l *Log, tx *store.Tx, r Run) error {
 	return err
 }
 
-const columns = "SELECT execution, state, outcome, on_restart, owner, created, changed, coalesce(due, 0), recorded > 0, workflow, version, request, live, result, cancel FROM runs "
+const columns = "SELECT execution, state, outcome, on_restart, owner, created, changed, coalesce(due, 0), recorded > 0, workflow, " +
+	"version, request, live, result, cancel FROM runs "
 
 func scanRun(l *Log, rows interface{ Scan(...any) error }) (r Run, err error) {
 	var owner string
 	var created, changed, due int64
-	if err := rows.Scan(&r.Execution, &r.State, &r.Outcome, &r.OnRestart, &owner, &created, &changed, &due, &r.Recorded, &r.Workflow, &r.Version, &r.Request, &r.Live, &r.Result, &r.Cancelled); err != nil {
+	if err := rows.Scan(&r.Execution, &r.State, &r.Outcome, &r.OnRestart, &owner, &created, &changed, &due, &r.Recorded, &r.Workflow,
+		&r.Version, &r.Request, &r.Live, &r.Result, &r.Cancelled); err != nil {
 		return r, err
 	}
 	r.Created, r.Changed = time.UnixMilli(created).UTC(), time.UnixMilli(changed).UTC()
@@ -192,7 +194,8 @@ func (b *Runs) Find(ctx context.Context, id string) (r Run, err error) {
 		return r, unknownBackground(id)
 	}
 	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
-		r, err = scanRun(b.log, tx.QueryRowContext(ctx, columns+"WHERE execution = ? AND (on_restart != '' OR state = 'ended' AND result IS NOT NULL)", id))
+		r, err = scanRun(b.log, tx.QueryRowContext(ctx, columns+
+			"WHERE execution = ? AND (on_restart != '' OR state = 'ended' AND result IS NOT NULL)", id))
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -250,7 +253,8 @@ func (b *Runs) SetRequest(ctx context.Context, id string, request []byte) error 
 		return err
 	}
 	return b.log.calls.Update(ctx, func(tx *store.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE runs SET request = ? WHERE execution = ? AND state != 'ended'", x.encrypt(ofRequest, 0, request), id)
+		_, err := tx.ExecContext(ctx, "UPDATE runs SET request = ? WHERE execution = ? AND state != 'ended'",
+			x.encrypt(ofRequest, 0, request), id)
 		return err
 	})
 }
@@ -272,7 +276,8 @@ func (b *Runs) SetLive(ctx context.Context, id string, live []byte) (cancelled b
 	}
 	err = update(ctx, func(tx *store.Tx) error {
 		if live != nil {
-			if _, err := tx.ExecContext(ctx, "UPDATE runs SET live = ?, changed = ? WHERE execution = ? AND state = 'running' AND owner = ?", x.encrypt(ofLive, 0, live), time.Now().UnixMilli(), id, own); err != nil {
+			if _, err := tx.ExecContext(ctx, "UPDATE runs SET live = ?, changed = ? WHERE execution = ? AND state = 'running' AND "+
+				"owner = ?", x.encrypt(ofLive, 0, live), time.Now().UnixMilli(), id, own); err != nil {
 				return err
 			}
 		}

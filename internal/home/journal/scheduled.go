@@ -23,7 +23,8 @@ func (b *Runs) AddIn(ctx context.Context, tx *store.Tx, id string, request []byt
 // OutcomeIn returns how an execution has ended, "" if it has not; NotFound if it is not known, since
 // results are kept for a limited time.
 func (b *Runs) OutcomeIn(ctx context.Context, tx *store.Tx, id string) (outcome string, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT CASE state WHEN 'ended' THEN outcome ELSE '' END FROM runs WHERE execution = ?", id).Scan(&outcome)
+	err = tx.QueryRowContext(ctx, "SELECT CASE state WHEN 'ended' THEN outcome ELSE '' END FROM runs WHERE execution = ?", id).
+		Scan(&outcome)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fault.New(fault.NotFound, "there is no background execution %.60q", id)
 	}

@@ -45,7 +45,8 @@ func (l *Log) ReplaySession(id string, content []byte) (*Record, error) {
 		return nil, fault.Wrap(fault.Internal, err, "the record of a task cannot be read")
 	}
 	for _, c := range calls {
-		e := &entry{number: r.pending.last + 1, ask: HostCall{Method: c.Method, Ref: tool.Ref{Server: c.Server, Tool: c.Tool}, Args: c.Args}, state: begun, answer: c.Answer}
+		e := &entry{number: r.pending.last + 1, ask: HostCall{Method: c.Method, Ref: tool.Ref{Server: c.Server, Tool: c.Tool},
+			Args: c.Args}, state: begun, answer: c.Answer}
 		if c.Answer != nil {
 			e.state = answered
 		}
@@ -117,7 +118,8 @@ func (p *replay) notOnRecord(now HostCall) *Divergence {
 // unanswered is the answer to a call that had none when the task ended.
 func unanswered(a HostCall) *Answer {
 	if a.Method == "" {
-		return &Answer{Failure: &tool.Failure{Ref: a.Ref, Unknown: true, Local: true, Message: a.String() + " had not been answered when the task ended: it is unknown whether it took effect"}}
+		return &Answer{Failure: &tool.Failure{Ref: a.Ref, Unknown: true, Local: true,
+			Message: a.String() + " had not been answered when the task ended: it is unknown whether it took effect"}}
 	}
 	return &Answer{Fault: &Fault{Kind: fault.Unavailable, Message: a.String() + " had not been answered when the task ended"}}
 }

@@ -43,7 +43,8 @@ func TestSessionRecordAnswersItsCallsOnly(t *testing.T) {
 	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("the record is in the tables: %+v, %v", left, err)
 	}
-	if calls, err := d.List(t.Context(), 10); err != nil || len(calls) != 3 || calls[0].Outcome != journal.Unknown || calls[2].Outcome != journal.Answered {
+	if calls, err := d.List(t.Context(), 10); err != nil || len(calls) != 3 || calls[0].Outcome != journal.Unknown ||
+		calls[2].Outcome != journal.Answered {
 		t.Errorf("the entries are %+v, %v; call %d is open", calls, err, open)
 	}
 
@@ -54,14 +55,16 @@ func TestSessionRecordAnswersItsCallsOnly(t *testing.T) {
 	if a := next(t, again, ask("find", `{"q": "<a>"}`)); string(a.Answer.Value) != `"one <b>"` {
 		t.Errorf("the read got %s", a.Answer.Value)
 	}
-	if a := next(t, again, ask("add", `{"n":2}`)); a.Answer.Err() == nil || !strings.Contains(a.Answer.Err().Error(), "crm.add had not been answered") {
+	if a := next(t, again, ask("add", `{"n":2}`)); a.Answer.Err() == nil || !strings.Contains(a.Answer.Err().Error(),
+		"crm.add had not been answered") {
 		t.Errorf("the unanswered call got %+v", a.Answer)
 	}
 	if left := journal.Left(again); len(left) != 1 || left[0] != "crm.add" {
 		t.Errorf("left is %q", left)
 	}
 	_, err := again.Next(t.Context(), ask("add", `{"n":3}`))
-	if _, ok := errors.AsType[*journal.Divergence](err); !ok || fault.Message(err) != `the code calls crm.add with another value of "n" than on record` {
+	if _, ok := errors.AsType[*journal.Divergence](err); !ok ||
+		fault.Message(err) != `the code calls crm.add with another value of "n" than on record` {
 		t.Errorf("another call: %v", err)
 	}
 	if _, err := again.Next(t.Context(), ask("add", `{"n":1}`)); err == nil {

@@ -53,7 +53,8 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 			return fault.New(fault.NotFound, "there is no execution %.60q that can wait for an event", id).
 				WithHint("list_background_tasks, or `sandpiper executions list`, lists executions")
 		case waiting >= maxSignals:
-			return fault.New(fault.Exhausted, "execution %.60s has %d signals that it has not waited for, which is the maximum", id, waiting)
+			return fault.New(fault.Exhausted, "execution %.60s has %d signals that it has not waited for, which is the maximum", id,
+				waiting)
 		}
 		if err := putHostCall(ctx, tx, line{
 			execution: id,
@@ -72,7 +73,8 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 
 // wake makes a run due that waits for the event with a hash. It reports whether it does.
 func wake(ctx context.Context, tx *store.Tx, id, hash string) (bool, error) {
-	done, err := tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
+	done, err := tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0",
+		time.Now().UnixMilli(), id, hash)
 	if err != nil {
 		return false, err
 	}
@@ -111,7 +113,8 @@ func HasSignal(ctx context.Context, b *Runs, id, event string) (has bool, err er
 }
 
 func hasSignal(ctx context.Context, tx *store.Tx, id, hash string) (has bool, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM run_events WHERE execution = ? AND number < 0 AND server = ?)", id, hash).Scan(&has)
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM run_events WHERE execution = ? AND number < 0 AND server = ?)", id, hash).
+		Scan(&has)
 	return has, err
 }
 
@@ -129,7 +132,8 @@ func findSignals(ctx context.Context, l *Log, id, event string, most int) (all [
 		return nil, err
 	}
 	err = l.calls.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ? ORDER BY number DESC LIMIT ?", id, eventHash(id, event), most)
+		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ? "+
+			"ORDER BY number DESC LIMIT ?", id, eventHash(id, event), most)
 		if err != nil {
 			return err
 		}
@@ -152,7 +156,8 @@ func findSignals(ctx context.Context, l *Log, id, event string, most int) (all [
 // deleteSignal reports whether the signal was there: another thread or process may have taken it, and
 // another signal may have its number.
 func deleteSignal(ctx context.Context, tx *store.Tx, id string, s signal) (bool, error) {
-	done, err := tx.ExecContext(ctx, "DELETE FROM run_events WHERE execution = ? AND number = ? AND arguments = ?", id, s.number, s.ciphertext)
+	done, err := tx.ExecContext(ctx, "DELETE FROM run_events WHERE execution = ? AND number = ? AND arguments = ?", id, s.number,
+		s.ciphertext)
 	if err != nil {
 		return false, err
 	}

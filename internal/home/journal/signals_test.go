@@ -230,12 +230,15 @@ func TestEventWithoutSignalWakes(t *testing.T) {
 		arrived   bool
 		want      bool
 	}{
-		{"exec_1", journal.ApprovalEvent("a"), false, true}, {"exec_2", journal.ApprovalEvent("b"), false, false}, {"exec_3", "", true, true},
+		{"exec_1", journal.ApprovalEvent("a"), false, true}, {"exec_2", journal.ApprovalEvent("b"), false, false}, {"exec_3", "", true,
+			true},
 	} {
-		err := runs.Add(t.Context(), journal.Run{Execution: tc.id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")})
+		err := runs.Add(t.Context(), journal.Run{Execution: tc.id, State: journal.Running, OnRestart: journal.ResumeOnRestart,
+			Request: []byte("{}")})
 		if err == nil {
-			err = l.End(t.Context(), tc.id, journal.End{State: journal.Waiting, Live: []byte(`{"a":1}`), Wait: journal.Wait{Until: time.Now().Add(time.Hour), Events: []string{journal.ApprovalEvent("a")},
-				Arrived: func(context.Context, *store.Tx) (bool, error) { return tc.arrived, nil }}})
+			err = l.End(t.Context(), tc.id, journal.End{State: journal.Waiting, Live: []byte(`{"a":1}`),
+				Wait: journal.Wait{Until: time.Now().Add(time.Hour), Events: []string{journal.ApprovalEvent("a")},
+					Arrived: func(context.Context, *store.Tx) (bool, error) { return tc.arrived, nil }}})
 		}
 		if err == nil && tc.event != "" {
 			err = db.Update(t.Context(), func(tx *store.Tx) error { return runs.WakeIn(t.Context(), tx, tc.id, tc.event) })

@@ -76,8 +76,10 @@ func BeginStep(ctx context.Context, r *Record, k StepKey) (RecordedStep, error) 
 	case ok:
 		return RecordedStep{Value: &was.StepValue}, nil
 	case full:
-		return RecordedStep{}, fault.New(fault.Exhausted, "step %.60q was not run: the record of this execution has reached %d of at most %d MiB", k.Name, (maxRun-stepReserve)>>20, maxRun>>20).
-			WithHint("return less from each step, process several items in one step, or continue in another execution; what was recorded so far can be resumed")
+		return RecordedStep{}, fault.New(fault.Exhausted, "step %.60q was not run: the record of this execution has reached %d of at "+
+			"most %d MiB", k.Name, (maxRun-stepReserve)>>20, maxRun>>20).
+			WithHint("return less from each step, process several items in one step, or continue in another execution; what was recorded " +
+				"so far can be resumed")
 	case crowded:
 		if err := r.Flush(ctx); err != nil {
 			return RecordedStep{}, err
@@ -113,7 +115,8 @@ func EndStep(ctx context.Context, r *Record, number int, v StepValue) error {
 	}
 	if len(v.JSON) > MaxStepValue || r.pending.large || r.pending.kept+r.pending.waiting+len(v.JSON) > maxRun-MaxStepValue {
 		r.mu.Unlock()
-		return fault.New(fault.Exhausted, "the value of %s has %d bytes and cannot be recorded: a value has at most %d bytes, and a record %d MiB", e.ask.stepName(), len(v.JSON), MaxStepValue, maxRun>>20)
+		return fault.New(fault.Exhausted, "the value of %s has %d bytes and cannot be recorded: a value has at most %d bytes, and a "+
+			"record %d MiB", e.ask.stepName(), len(v.JSON), MaxStepValue, maxRun>>20)
 	}
 	r.pending.endStep(e, v)
 	if !r.pending.stepsDue() {
@@ -126,7 +129,8 @@ func EndStep(ctx context.Context, r *Record, number int, v StepValue) error {
 
 // precedes reports whether h can be appended to g.
 func (g stepGroup) precedes(h stepGroup) bool {
-	return g.Number == 0 && h.Number == 0 && g.Drew == h.Drew && g.Parent == h.Parent && g.Name == h.Name && g.First+len(g.Values) == h.First
+	return g.Number == 0 && h.Number == 0 && g.Drew == h.Drew && g.Parent == h.Parent && g.Name == h.Name &&
+		g.First+len(g.Values) == h.First
 }
 
 // StepsDue reports whether the next EndStep commits.
@@ -166,7 +170,8 @@ func deleteSteps(ctx context.Context, tx *store.Tx, execution string, numbers []
 	const inside = "FROM run_events WHERE execution = ? AND number >= ? AND (number = ? OR step = ?)"
 	for _, n := range numbers {
 		var size int
-		if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(length(arguments) + coalesce(length(answer), 0)), 0) "+inside, execution, n, n, n).Scan(&size); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(length(arguments) + coalesce(length(answer), 0)), 0) "+inside, execution, n,
+			n, n).Scan(&size); err != nil {
 			return 0, err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE "+inside, execution, n, n, n); err != nil {

@@ -165,13 +165,15 @@ func TestStepsBeyondLimitsAreRefusedBeforeTheyRun(t *testing.T) {
 	r := first.NewRecord("exec_1", nothing, false)
 	large := `"` + strings.Repeat("x", journal.MaxStepValue-2) + `"`
 	s := beginStep(t, r, 0, "huge", 1)
-	if err := journal.EndStep(t.Context(), r, s.Number, journal.StepValue{JSON: json.RawMessage(large + " ")}); fault.KindOf(err) != fault.Exhausted {
+	if err := journal.EndStep(t.Context(), r, s.Number, journal.StepValue{JSON: json.RawMessage(large +
+		" ")}); fault.KindOf(err) != fault.Exhausted {
 		t.Errorf("a value over the limit: %v", err)
 	}
 	n := 0
 	for ; n < 100; n++ {
 		s, err := journal.BeginStep(t.Context(), r, journal.StepKey{Name: "large", N: n + 1})
-		if fault.KindOf(err) == fault.Exhausted && strings.Contains(err.Error(), `step "large" was not run: the record of this execution has reached 62 of at most 64 MiB`) {
+		if fault.KindOf(err) == fault.Exhausted && strings.Contains(err.Error(),
+			`step "large" was not run: the record of this execution has reached 62 of at most 64 MiB`) {
 			break
 		}
 		if err == nil {

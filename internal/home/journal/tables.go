@@ -62,8 +62,10 @@ CREATE TABLE run_events (
 // Queries for names, see home.Names: runs that can be resumed, background executions, and those of them
 // that have not ended; runs of workflows, and those of them that have not ended; the latest first.
 const (
-	UnfinishedQuery       = "SELECT execution, CASE reason WHEN '' THEN state ELSE reason END FROM runs WHERE recorded > 0 ORDER BY changed DESC LIMIT 200"
+	UnfinishedQuery = "SELECT execution, CASE reason WHEN '' THEN state ELSE reason END FROM runs WHERE recorded > 0 ORDER BY " +
+		"changed DESC LIMIT 200"
 	BackgroundQuery       = "SELECT execution, state FROM runs WHERE on_restart != '' ORDER BY created DESC LIMIT 200"
 	ActiveBackgroundQuery = "SELECT execution, state FROM runs WHERE on_restart != '' AND state != 'ended' ORDER BY created DESC LIMIT 200"
-	WorkflowQuery         = "SELECT execution, workflow || ', ' || CASE state WHEN 'ended' THEN outcome ELSE state END FROM runs WHERE workflow != '' ORDER BY created DESC LIMIT 200"
+	WorkflowQuery         = "SELECT execution, workflow || ', ' || CASE state WHEN 'ended' THEN outcome ELSE state END FROM runs WHERE " +
+		"workflow != '' ORDER BY created DESC LIMIT 200"
 )

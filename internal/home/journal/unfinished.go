@@ -102,7 +102,8 @@ func claimRecord(ctx context.Context, r *Record, tx *store.Tx) (request []byte, 
 	var ciphertext []byte
 	var was OnRestart
 	b := &r.before
-	err = tx.QueryRowContext(ctx, "SELECT state, outcome, reason, on_restart, created, bytes, recorded, request FROM runs WHERE execution = ? AND recorded > 0", r.id).
+	err = tx.QueryRowContext(ctx, "SELECT state, outcome, reason, on_restart, created, bytes, recorded, request FROM runs WHERE "+
+		"execution = ? AND recorded > 0", r.id).
 		Scan(&b.State, &b.Outcome, &b.Reason, &was, &created, &r.pending.kept, &recorded, &ciphertext)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -110,7 +111,8 @@ func claimRecord(ctx context.Context, r *Record, tx *store.Tx) (request []byte, 
 	case err != nil:
 		return nil, err
 	case recorded == 2:
-		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: its record exceeded %d MiB between two calls with possible side effects, or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
+		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: its record exceeded %d MiB between two calls with "+
+			"possible side effects, or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
 			WithHint("check what it did with `sandpiper executions list`, then run the remaining work as a new execution")
 	}
 	r.created, b.onRestart = time.UnixMilli(created), was
@@ -129,7 +131,8 @@ func claimRecord(ctx context.Context, r *Record, tx *store.Tx) (request []byte, 
 
 // readRecord decrypts the recorded host calls.
 func readRecord(ctx context.Context, r *Record, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, step, arguments, answer FROM run_events WHERE execution = ? AND number > 0 ORDER BY number", r.id)
+	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, step, arguments, answer FROM run_events WHERE "+
+		"execution = ? AND number > 0 ORDER BY number", r.id)
 	if err != nil {
 		return err
 	}
@@ -137,7 +140,8 @@ func readRecord(ctx context.Context, r *Record, tx *store.Tx) error {
 	for rows.Next() {
 		e := &entry{stored: true}
 		var args, answer []byte
-		if err := rows.Scan(&e.number, &e.ask.Method, &e.ask.Ref.Server, &e.ask.Ref.Tool, &e.state, &e.ask.Step, &args, &answer); err != nil {
+		if err := rows.Scan(&e.number, &e.ask.Method, &e.ask.Ref.Server, &e.ask.Ref.Tool, &e.state, &e.ask.Step, &args,
+			&answer); err != nil {
 			return err
 		}
 		if e.ask.Args, err = r.cipher.decrypt(ofArguments, e.number, args); err != nil {
@@ -189,7 +193,8 @@ func makeRoom(ctx context.Context, tx *store.Tx, p *Process) error {
 // forgetIn deletes a record, and its run unless that has a result or runs a workflow.
 func forgetIn(ctx context.Context, p *Process, tx *store.Tx, id string) error {
 	var kept bool
-	if err := tx.QueryRowContext(ctx, "SELECT result IS NOT NULL OR workflow != '' FROM runs WHERE execution = ?", id).Scan(&kept); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT result IS NOT NULL OR workflow != '' FROM runs WHERE execution = ?", id).
+		Scan(&kept); err != nil {
 		return err
 	}
 	to := absent
@@ -245,7 +250,8 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 }
 
 func listUnfinished(ctx context.Context, l *Log, tx *store.Tx) (all []Unfinished, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, state, CASE recorded WHEN 2 THEN 'too_large' ELSE reason END, owner, created, changed FROM runs WHERE "+resumable+" ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, state, CASE recorded WHEN 2 THEN 'too_large' ELSE reason END, owner, created, "+
+		"changed FROM runs WHERE "+resumable+" ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +274,8 @@ func listUnfinished(ctx context.Context, l *Log, tx *store.Tx) (all []Unfinished
 
 // count fills in the tools and the numbers of calls.
 func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM run_events WHERE execution = ? AND number > 0 ORDER BY number", f.Execution)
+	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM run_events WHERE execution = ? AND number > 0 ORDER "+
+		"BY number", f.Execution)
 	if err != nil {
 		return err
 	}

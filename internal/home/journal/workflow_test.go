@@ -21,7 +21,8 @@ func endWorkflow(t *testing.T, d daemon, id, name string) {
 	if err := journal.SetWorkflow(t.Context(), d.Runs(), id, name, "2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Succeeded, Result: []byte("1"), Forget: true}); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Succeeded, Result: []byte("1"),
+		Forget: true}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -37,7 +38,8 @@ func TestRunsOfWorkflowsAreKept(t *testing.T) {
 	}
 	for name, want := range map[string]int{"": 2, "nightly": 1, "none": 0} {
 		all, err := journal.WorkflowRuns(t.Context(), d.Runs(), name, 10)
-		if err != nil || len(all) != want || want == 1 && (all[0].Execution != "exec_1" || all[0].Version != "2" || string(all[0].Request) != "code" || string(all[0].Result) != "1") {
+		if err != nil || len(all) != want || want == 1 && (all[0].Execution != "exec_1" || all[0].Version != "2" ||
+			string(all[0].Request) != "code" || string(all[0].Result) != "1") {
 			t.Errorf("%q: %+v, %v", name, all, err)
 		}
 	}

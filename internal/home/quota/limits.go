@@ -76,7 +76,8 @@ func (e *Exceeded) Unwrap() error { return e.err }
 func (s Status) exceeded() error {
 	seconds := RetrySeconds(s.Retry)
 	return &Exceeded{s, fault.New(fault.Exhausted, "the quota %s is used up (%d of %d)", s.Name, s.Used, s.Limit).
-		WithHint("try again in %s; the operator can raise quotas.%s", spell(time.Duration(seconds)*time.Second), s.Name).WithQuota(string(s.Name))}
+		WithHint("try again in %s; the operator can raise quotas.%s", spell(time.Duration(seconds)*time.Second), s.Name).
+		WithQuota(string(s.Name))}
 }
 
 // RetrySeconds returns whole seconds, rounded up and at least 1.

@@ -56,11 +56,13 @@ func TestQuotaIsAvailableAgainAfterItsPeriod(t *testing.T) {
 	}
 	err := c.Take(t.Context(), quota.Executions)
 	var over *quota.Exceeded
-	if !errors.As(err, &over) || fault.KindOf(err) != fault.Exhausted || over.Name != quota.Executions || over.Used != 3 || over.Limit != 3 ||
+	if !errors.As(err, &over) || fault.KindOf(err) != fault.Exhausted || over.Name != quota.Executions || over.Used != 3 ||
+		over.Limit != 3 ||
 		over.Retry <= 30*time.Second || over.Retry > 32*time.Second {
 		t.Fatalf("%+v", err)
 	}
-	if got := fault.Message(err) + "; " + fault.Hint(err); !strings.HasPrefix(got, "the quota executions_per_minute is used up (3 of 3); try again in 31 seconds") {
+	if got := fault.Message(err) + "; " + fault.Hint(err); !strings.HasPrefix(got,
+		"the quota executions_per_minute is used up (3 of 3); try again in 31 seconds") {
 		t.Error(got)
 	}
 	w.pass(over.Retry - time.Millisecond)
@@ -208,7 +210,8 @@ func TestFailedWriteLosesNoCounts(t *testing.T) {
 		}
 	}
 	warned := make(chan struct{}, 1)
-	c := quota.New(quota.Config{DB: db, Limits: quota.Limits{quota.Calls: 10}, Now: w.now, Log: slog.New(slog.NewTextHandler(signal(warned), nil))})
+	c := quota.New(quota.Config{DB: db, Limits: quota.Limits{quota.Calls: 10}, Now: w.now,
+		Log: slog.New(slog.NewTextHandler(signal(warned), nil))})
 	rename("quotas", "away")
 	c.AddModel(quota.ModelUse{Requests: 1})
 	<-warned

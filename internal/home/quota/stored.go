@@ -131,7 +131,8 @@ func (c *Counter) write() {
 					return err
 				}
 			}
-			if _, err := tx.ExecContext(ctx, "DELETE FROM quotas WHERE name = ? AND step < ?", n, now.Add(-2*n.period()).UnixMilli()); err != nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM quotas WHERE name = ? AND step < ?", n, now.Add(-2*n.period()).
+				UnixMilli()); err != nil {
 				return err
 			}
 		}

@@ -63,7 +63,8 @@ func TestCodeIsStoredEncrypted(t *testing.T) {
 		t.Fatalf("stored %q", got)
 	}
 	again := recent.New(recent.Config{In: in(t, db, 1)}) // another process
-	if c, err := again.Find(t.Context(), "exec_a"); err != nil || c.Code != secret || c.Session != "s" || time.Since(c.Ended) > time.Minute {
+	if c, err := again.Find(t.Context(), "exec_a"); err != nil || c.Code != secret || c.Session != "s" ||
+		time.Since(c.Ended) > time.Minute {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := b.Find(t.Context(), "exec_a"); fault.KindOf(err) != fault.NotFound {

@@ -66,7 +66,8 @@ func TestSessionIsEncryptedAtRest(t *testing.T) {
 	}
 	// the owner reads it unchanged
 	got, err := h.Find(t.Context(), "report")
-	if err != nil || got.Tasks[0].Code != s.Code || got.Tasks[0].Output != s.Output || string(got.Checkpoint.Step) != `"`+mail+`"` || !cmp.Equal(got.StateFiles, s.Files) {
+	if err != nil || got.Tasks[0].Code != s.Code || got.Tasks[0].Output != s.Output || string(got.Checkpoint.Step) != `"`+mail+`"` ||
+		!cmp.Equal(got.StateFiles, s.Files) {
 		t.Errorf("%+v %v", got, err)
 	}
 	steps, err := h.Replay(t.Context(), "report")
@@ -94,11 +95,13 @@ func TestLogRequiresKeyAndTenant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Find(t.Context(), "mine"); fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err), "another key") {
+	if _, err := other.Find(t.Context(), "mine"); fault.KindOf(err) != fault.Internal || !strings.Contains(fault.Message(err),
+		"another key") {
 		t.Errorf("with another key: %v", err)
 	}
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "UPDATE session_tasks SET encrypted = (SELECT encrypted FROM session_tasks WHERE session = 'yours') WHERE session = 'mine'")
+		_, err := tx.ExecContext(t.Context(), "UPDATE session_tasks SET encrypted = (SELECT encrypted FROM session_tasks WHERE session = "+
+			"'yours') WHERE session = 'mine'")
 		return err
 	})
 	if err != nil {

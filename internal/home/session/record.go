@@ -20,7 +20,8 @@ func (l *Log) Record(ctx context.Context, id string, number int) (record []byte,
 	}
 	record, err = l.cipher.Open(ofRecord, encrypted, id, number)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the record of %s of session %q is damaged or was encrypted with another key", taskID(number), id).
+		return nil, fault.Wrap(fault.Internal, err, "the record of %s of session %q is damaged or was encrypted with another key",
+			taskID(number), id).
 			WithHint("restore the file key of the data directory, or the tenant's database, from a backup")
 	}
 	return record, nil
@@ -45,7 +46,8 @@ func (l rows) trimRecords(ctx context.Context, tx *store.Tx, id string, size int
 		if err != nil {
 			return err
 		}
-		if _, err = tx.ExecContext(ctx, "UPDATE sessions SET records = (SELECT coalesce(sum(length(record)), 0) FROM session_tasks WHERE session = ?1) WHERE id = ?1", id); err != nil {
+		if _, err = tx.ExecContext(ctx, "UPDATE sessions SET records = (SELECT coalesce(sum(length(record)), 0) FROM session_tasks WHERE "+
+			"session = ?1) WHERE id = ?1", id); err != nil {
 			return err
 		}
 	}
@@ -68,7 +70,8 @@ func (l rows) trimAllRecords(ctx context.Context, tx *store.Tx, id string) error
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE session_tasks SET record = NULL, recorded = ? WHERE session = ? AND record IS NOT NULL", RecordDeleted, oldest.String); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE session_tasks SET record = NULL, recorded = ? WHERE session = ? AND record IS NOT NULL",
+			RecordDeleted, oldest.String); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE sessions SET records = 0 WHERE id = ?", oldest.String); err != nil {

@@ -74,7 +74,8 @@ func (r *rekeying) files(ctx context.Context, tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO session_files (session, path_mac, encrypted) VALUES (?, ?, ?)", r.session, r.to.mac(r.session, string(path)), encrypted); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO session_files (session, path_mac, encrypted) VALUES (?, ?, ?)", r.session,
+			r.to.mac(r.session, string(path)), encrypted); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,8 @@ type row struct {
 func find(ctx context.Context, tx *store.Tx, id string, now time.Time) (row, error) {
 	r := row{id: id, known: true}
 	var last int64
-	err := tx.QueryRowContext(ctx, "SELECT started, next, tasks, bytes, (SELECT max(changed) FROM sessions) FROM sessions WHERE id = ?", id).
+	err := tx.QueryRowContext(ctx, "SELECT started, next, tasks, bytes, (SELECT max(changed) FROM sessions) FROM sessions WHERE id = ?",
+		id).
 		Scan(&r.started, &r.next, &r.tasks, &r.bytes, &last)
 	if errors.Is(err, sql.ErrNoRows) {
 		r = row{id: id, started: now.UnixMilli(), next: 1}
@@ -139,7 +140,8 @@ func (l rows) append(ctx context.Context, tx *store.Tx, id string, s Step, at ti
 }
 
 func (l rows) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
-	encrypted, err := l.cipher.encrypt(ofTask, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}, id, s.Number)
+	encrypted, err := l.cipher.encrypt(ofTask, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars,
+		s.Fresh}, id, s.Number)
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,9 @@ func (l rows) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 	if s.Record != nil {
 		record = l.cipher.Seal(ofRecord, s.Record, id, s.Number)
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, record, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", // of a number that was reserved twice
+	// of a number that was reserved twice
+	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, "+
+		"record, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes(), s.Recorded, record, s.Key)
 	if err == nil && record != nil {
 		err = l.trimRecords(ctx, tx, id, len(record))
@@ -195,7 +199,8 @@ func (l rows) trimSessions(ctx context.Context, tx *store.Tx, id string) error {
 		if err != nil || count <= l.cfg.Sessions && bytes <= l.cfg.MaxBytes {
 			return err
 		}
-		r, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = (SELECT id FROM sessions WHERE id <> ? ORDER BY changed LIMIT 1)", id)
+		r, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = (SELECT id FROM sessions WHERE id <> ? ORDER BY changed LIMIT 1)",
+			id)
 		if err != nil {
 			return err
 		}
@@ -295,7 +300,8 @@ func (l rows) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, e
 
 // loadSteps returns the steps from a number on.
 func (l rows) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) (steps []Step, err error) {
-	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began, recorded, key FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
+	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began, recorded, key FROM session_tasks WHERE session = ? AND number "+
+		">= ? ORDER BY number", []any{id, from}, func(r scanner) error {
 		var row Step
 		var began int64
 		var encrypted []byte
@@ -307,7 +313,8 @@ func (l rows) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) 
 			return err
 		}
 		s := t.step()
-		s.Key, s.Number, s.VarsLost, s.InterpreterLost, s.Began, s.Recorded = row.Key, row.Number, row.VarsLost, row.InterpreterLost, moment(began), row.Recorded
+		s.Key, s.Number, s.VarsLost, s.InterpreterLost, s.Began, s.Recorded = row.Key, row.Number, row.VarsLost, row.InterpreterLost,
+			moment(began), row.Recorded
 		steps = append(steps, s)
 		return nil
 	})

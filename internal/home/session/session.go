@@ -204,10 +204,12 @@ const current = "current_session"
 // CheckID reports whether id is a valid session id.
 func CheckID(id string) error {
 	if !idForm.MatchString(id) {
-		return fault.New(fault.Invalid, "session_id %.80q is not allowed: use 1 to 64 letters a-z and A-Z, digits, '.', '_' and '-', not starting with a dot", id)
+		return fault.New(fault.Invalid, "session_id %.80q is not allowed: use 1 to 64 letters a-z and A-Z, digits, '.', '_' and '-', not "+
+			"starting with a dot", id)
 	}
 	if strings.EqualFold(id, current) {
-		return fault.New(fault.Invalid, "session_id %q is not allowed: /workspace/sessions has a file of that name for the most recently used session", id)
+		return fault.New(fault.Invalid, "session_id %q is not allowed: /workspace/sessions has a file of that name for the most recently "+
+			"used session", id)
 	}
 	return nil
 }

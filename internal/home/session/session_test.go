@@ -121,7 +121,8 @@ func TestJSONFormat(t *testing.T) {
 		Description: "Calculate 5 + 3", Code: "5.0 + 3", Result: "8.0", Output: "<&>", Began: began,
 		Files: []string{"/workspace/state/results.json", "/workspace/state/context.json"},
 	})
-	if _, err := h.Checkpoint(t.Context(), "session_001", 0, json.RawMessage(`3`), json.RawMessage(`"Working on data analysis"`)); err != nil {
+	if _, err := h.Checkpoint(t.Context(), "session_001", 0, json.RawMessage(`3`),
+		json.RawMessage(`"Working on data analysis"`)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := h.files(t), []string{"current_session.json", "session_001.json"}; !cmp.Equal(got, want) {
@@ -192,7 +193,8 @@ func TestReplayReturnsSteps(t *testing.T) {
 	for _, s := range steps {
 		got = append(got, brief{s.ID(), s.Code, string(s.Vars), s.InterpreterLost, s.VarsLost})
 	}
-	want := []brief{{"task_001", "x", `{"x":1}`, false, false}, {"task_002", "while True: pass", "", true, false}, {"task_003", "big", "", false, true}}
+	want := []brief{{"task_001", "x", `{"x":1}`, false, false}, {"task_002", "while True: pass", "", true, false},
+		{"task_003", "big", "", false, true}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -223,14 +225,16 @@ func TestCheckpointNumberIsReserved(t *testing.T) {
 	for _, task := range s.Tasks {
 		codes = append(codes, task.Code)
 	}
-	if want := []string{"first", "second", "third", "fourth"}; !cmp.Equal(codes, want) || s.Checkpoint.LastTask != "task_002" || string(s.Checkpoint.Step) != `"2b"` {
+	if want := []string{"first", "second", "third", "fourth"}; !cmp.Equal(codes, want) || s.Checkpoint.LastTask != "task_002" ||
+		string(s.Checkpoint.Step) != `"2b"` {
 		t.Errorf("%q, checkpoint %+v", codes, s.Checkpoint)
 	}
 }
 
 func TestInvalidIDsAreRejected(t *testing.T) {
 	h := newHome(t, session.Config{})
-	for _, id := range []string{"", ".", "..", ".a", "a/b", "../a", "a b", "ä", "a\x00", "a\n", strings.Repeat("a", 65), "current_session", "Current_Session"} {
+	for _, id := range []string{"", ".", "..", ".a", "a/b", "../a", "a b", "ä", "a\x00", "a\n", strings.Repeat("a", 65), "current_session",
+		"Current_Session"} {
 		_, err := h.Append(t.Context(), id, session.Step{Code: "1", Began: time.Now()})
 		if fault.KindOf(err) != fault.Invalid {
 			t.Errorf("Append took %q: %v", id, err)
@@ -283,7 +287,8 @@ func TestOldestStepsAreDeleted(t *testing.T) {
 		}
 		tasks := h.find(t, "a").Tasks
 		last, first := tasks[len(tasks)-1], tasks[0]
-		if len(tasks) > 20 || i > 20 && len(tasks) < 15 || last.Code != fmt.Sprint("step ", i+1) || first.ID != fmt.Sprintf("task_%03d", i+2-len(tasks)) {
+		if len(tasks) > 20 || i > 20 && len(tasks) < 15 || last.Code != fmt.Sprint("step ", i+1) || first.ID != fmt.Sprintf("task_%03d",
+			i+2-len(tasks)) {
 			t.Fatalf("after %d: %d tasks from %s to %q", i+1, len(tasks), first.ID, last.Code)
 		}
 	}
@@ -464,7 +469,8 @@ func TestFilesMatchSessions(t *testing.T) {
 	processes := []*home{openHome(t, dir, limits), openHome(t, dir, limits)}
 	for i := range 60 {
 		h, id := processes[i%2], fmt.Sprintf("s%d", i/7%3)
-		h.append(t, id, session.Step{Code: fmt.Sprintf("print('%d\n<&>')", i), Result: "\"tasks\": [],\n\xff", Files: []string{fmt.Sprintf("/workspace/state/%d", i)}})
+		h.append(t, id, session.Step{Code: fmt.Sprintf("print('%d\n<&>')", i), Result: "\"tasks\": [],\n\xff",
+			Files: []string{fmt.Sprintf("/workspace/state/%d", i)}})
 		if i%5 == 0 {
 			if _, err := h.Checkpoint(t.Context(), id, 0, json.RawMessage(`"\n  \"tasks\": [],\n"`), json.RawMessage(`null`)); err != nil {
 				t.Fatal(err)

@@ -22,7 +22,8 @@ const (
 var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // keywords of Python 3.14. Soft keywords are valid names.
-const keywords = " False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield "
+const keywords = " False None True and as assert async await break class continue def del elif else except finally for from global if " +
+	"import in is lambda nonlocal not or pass raise return try while with yield "
 
 // Check returns the error that Save would return regardless of existing skills.
 func (d Draft) Check() error {
@@ -33,10 +34,12 @@ func (d Draft) Check() error {
 		return err
 	}
 	if len(d.Description) > maxDescription || !utf8.ValidString(d.Description) {
-		return fault.New(fault.Invalid, "the description of skill %q is not allowed: use up to %d bytes of UTF-8, this has %d", d.Name, maxDescription, len(d.Description))
+		return fault.New(fault.Invalid, "the description of skill %q is not allowed: use up to %d bytes of UTF-8, this has %d", d.Name,
+			maxDescription, len(d.Description))
 	}
 	if len(d.Instructions) > maxInstruction || !utf8.ValidString(d.Instructions) {
-		return fault.New(fault.Invalid, "the instructions of skill %q are not allowed: use up to %d bytes of UTF-8, these have %d", d.Name, maxInstruction, len(d.Instructions))
+		return fault.New(fault.Invalid, "the instructions of skill %q are not allowed: use up to %d bytes of UTF-8, these have %d", d.Name,
+			maxInstruction, len(d.Instructions))
 	}
 	if len(d.Tags) > maxTags {
 		return fault.New(fault.Invalid, "skill %q has %d tags: up to %d are allowed", d.Name, len(d.Tags), maxTags)
@@ -53,11 +56,13 @@ func (d Draft) Check() error {
 func CheckName(name string) error {
 	switch {
 	case !nameForm.MatchString(name) || len(name) > maxName:
-		return fault.New(fault.Invalid, "skill name %.80q is not allowed: use 1 to %d letters a-z and A-Z, digits and '_', not starting with a digit", name, maxName)
+		return fault.New(fault.Invalid, "skill name %.80q is not allowed: use 1 to %d letters a-z and A-Z, digits and '_', not starting "+
+			"with a digit", name, maxName)
 	case strings.Contains(keywords, " "+name+" "):
 		return fault.New(fault.Invalid, "skill name %q is not allowed: it is a keyword of Python and cannot be imported", name)
 	case strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"):
-		return fault.New(fault.Invalid, "skill name %q is not allowed: names that begin and end with two underscores are Python's own", name)
+		return fault.New(fault.Invalid, "skill name %q is not allowed: names that begin and end with two underscores are Python's own",
+			name)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func describe(name, code string) string {
 func (s *Store) hasVersion(ctx context.Context, name, code string) (known bool, err error) {
 	sum := sha256.Sum256([]byte(code))
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM skills WHERE name = ? AND code_hash = ?)", name, hex.EncodeToString(sum[:])).Scan(&known)
+		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM skills WHERE name = ? AND code_hash = ?)", name,
+			hex.EncodeToString(sum[:])).Scan(&known)
 	})
 	return known, err
 }

@@ -45,13 +45,15 @@ func (h *home) code(t *testing.T, name string) string {
 func TestImportIsDoneOnce(t *testing.T) {
 	h, dir := open(t, skill.Config{}), t.TempDir()
 	put(t, dir, map[string]string{
-		"high.py": "def high(): ...", "high.json": `{"name": "high", "description": "Only the high ones", "created": "2025-01-01T00:00:00", "code_hash": "x", "tags": ["a"]}`,
+		"high.py": "def high(): ...", "high.json": `{"name": "high", "description": "Only the high ones", "created": ` +
+			`"2025-01-01T00:00:00", "code_hash": "x", "tags": ["a"]}`,
 		"bare.py": "x = 1", "torn.py": "y = 1", "torn.json": "{", "__init__.py": "", "alone.json": "{}", "notes.txt": "",
 	})
 	h.imports(t, dir, "bare", "high", "torn")
 	h.imports(t, dir)
 	sk, err := h.Find(t.Context(), "high", 0)
-	if err != nil || sk.Code != "def high(): ..." || sk.Metadata.Description != "Only the high ones" || sk.Metadata.Version != 1 || len(sk.Metadata.Tags) != 1 {
+	if err != nil || sk.Code != "def high(): ..." || sk.Metadata.Description != "Only the high ones" || sk.Metadata.Version != 1 ||
+		len(sk.Metadata.Tags) != 1 {
 		t.Errorf("%+v, %v", sk, err)
 	}
 
@@ -77,7 +79,8 @@ func TestImportSkipsInvalidSkills(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s3cret = 1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir, map[string]string{"good.py": "x = 1", "not-a-name.py": "x = 1", "big.py": strings.Repeat("#", 1<<20+1), "empty.py": "", "class.py": "x = 1"})
+	put(t, dir, map[string]string{"good.py": "x = 1", "not-a-name.py": "x = 1", "big.py": strings.Repeat("#", 1<<20+1), "empty.py": "",
+		"class.py": "x = 1"})
 	if err := os.Symlink(secret, filepath.Join(dir, "out.py")); err != nil {
 		t.Skip(err)
 	}
@@ -102,10 +105,12 @@ func TestImportSkipsInvalidSkills(t *testing.T) {
 func TestImportTakesDescriptionFromDocstring(t *testing.T) {
 	h := open(t, skill.Config{})
 	dir := t.TempDir()
-	put(t, dir, map[string]string{"double.py": "\"\"\"Numbers.\"\"\"\n\ndef double(x):\n    \"\"\"Double a\n    number.\n\n    Twice.\n    \"\"\"\n    return 2 * x\n", "half.py": "'Halves.'\n", "own.py": "'x'\n", "own.json": `{"description": "Own"}`})
+	put(t, dir, map[string]string{"double.py": "\"\"\"Numbers.\"\"\"\n\ndef double(x):\n    \"\"\"Double a\n    number.\n\n    Twice.\n  " +
+		"  \"\"\"\n    return 2 * x\n", "half.py": "'Halves.'\n", "own.py": "'x'\n", "own.json": `{"description": "Own"}`})
 	h.imports(t, dir, "double", "half", "own")
 	all, err := h.List(t.Context())
-	if err != nil || len(all) != 3 || all[0].Description != "Double a number." || all[1].Description != "Halves." || all[2].Description != "Own" {
+	if err != nil || len(all) != 3 || all[0].Description != "Double a number." || all[1].Description != "Halves." ||
+		all[2].Description != "Own" {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -53,7 +53,8 @@ func scanMetadata(r scanner, more ...any) (Metadata, error) {
 	var tags, tools string
 	var created, updated int64
 	var uses, successes, last sql.NullInt64
-	err := r.Scan(append([]any{&m.Name, &m.Description, &tags, &m.Version, &created, &updated, &m.CodeHash, &tools, &uses, &successes, &last}, more...)...)
+	err := r.Scan(append([]any{&m.Name, &m.Description, &tags, &m.Version, &created, &updated, &m.CodeHash, &tools, &uses, &successes,
+		&last}, more...)...)
 	if err != nil {
 		return Metadata{}, err
 	}
@@ -68,7 +69,8 @@ func scanMetadata(r scanner, more ...any) (Metadata, error) {
 
 // load returns a version of a skill, 0 meaning the current one, or sql.ErrNoRows.
 func load(ctx context.Context, tx *store.Tx, name string, version int) (sk Skill, err error) {
-	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code, s.instructions FROM "+from+" WHERE s.name = ? AND (? = 0 OR s.version = ?) ORDER BY s.version DESC LIMIT 1", name, version, version)
+	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code, s.instructions FROM "+from+
+		" WHERE s.name = ? AND (? = 0 OR s.version = ?) ORDER BY s.version DESC LIMIT 1", name, version, version)
 	sk.Name = name
 	sk.Metadata, err = scanMetadata(row, &sk.Code, &sk.Instructions)
 	return sk, err
@@ -91,7 +93,8 @@ func each(ctx context.Context, tx *store.Tx, query string, f func(scanner) error
 // notFound returns the error for a missing version of a skill, or for a missing skill.
 func notFound(ctx context.Context, tx *store.Tx, name string, version int) error {
 	var oldest, newest sql.NullInt64
-	if err := tx.QueryRowContext(ctx, "SELECT min(version), max(version) FROM skills WHERE name = ?", name).Scan(&oldest, &newest); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT min(version), max(version) FROM skills WHERE name = ?", name).
+		Scan(&oldest, &newest); err != nil {
 		return err
 	}
 	if newest.Valid {

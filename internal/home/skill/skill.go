@@ -52,7 +52,8 @@ CREATE TABLE skill_uses (
 `
 
 // NameQuery selects the skills with their descriptions; see home.Names.
-const NameQuery = "SELECT name, description FROM skills AS s WHERE version = (SELECT max(version) FROM skills WHERE name = s.name) ORDER BY name"
+const NameQuery = "SELECT name, description FROM skills AS s WHERE version = (SELECT max(version) FROM skills WHERE name = s.name) ORDER " +
+	"BY name"
 
 // Config of a Store.
 type Config struct {
@@ -116,7 +117,8 @@ func (s *Store) Save(ctx context.Context, d Draft) (Metadata, error) {
 		return Metadata{}, err
 	}
 	if err := s.show(ctx, d.Name); err != nil {
-		return m, fault.Wrap(fault.Unavailable, err, "skill %q is saved, but code cannot import it yet: the directory of the modules cannot be written", d.Name)
+		return m, fault.Wrap(fault.Unavailable, err, "skill %q is saved, but code cannot import it yet: the directory of the modules "+
+			"cannot be written", d.Name)
 	}
 	return m, nil
 }
@@ -171,7 +173,8 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	if err := s.show(ctx, name); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "skill %q is deleted, but code can still import it: the directory of the modules cannot be written", name)
+		return fault.Wrap(fault.Unavailable, err, "skill %q is deleted, but code can still import it: the directory of the modules "+
+			"cannot be written", name)
 	}
 	return nil
 }
@@ -179,7 +182,8 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 func (s *Store) save(ctx context.Context, tx *store.Tx, d Draft) (Metadata, error) {
 	now := time.UnixMilli(time.Now().UnixMilli()).UTC()
 	sum := sha256.Sum256([]byte(d.Code))
-	m := Metadata{Name: d.Name, Description: d.Description, Tags: append([]string{}, d.Tags...), Tools: append(Tools{}, d.Tools...), Version: 1,
+	m := Metadata{Name: d.Name, Description: d.Description, Tags: append([]string{}, d.Tags...), Tools: append(Tools{}, d.Tools...),
+		Version: 1,
 		Created: now, Updated: now, CodeHash: hex.EncodeToString(sum[:])}
 	old, err := load(ctx, tx, d.Name, 0)
 	switch was := old.Metadata; {
@@ -214,7 +218,8 @@ func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, d Draft) e
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools, instructions)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		m.Name, m.Version, d.Code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli(), string(tools), d.Instructions)
+		m.Name, m.Version, d.Code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli(), string(tools),
+		d.Instructions)
 	if err != nil {
 		return err
 	}
@@ -232,7 +237,8 @@ func (s *Store) checkLimits(ctx context.Context, tx *store.Tx) error {
 		return fault.New(fault.Exhausted, "the limit of %d skills is reached", maxSkills).
 			WithHint("delete skills that are not needed")
 	case bytes > s.cfg.MaxBytes:
-		return fault.New(fault.Exhausted, "the skills and their old versions would have %d bytes of code; at most %d are allowed", bytes, s.cfg.MaxBytes).
+		return fault.New(fault.Exhausted, "the skills and their old versions would have %d bytes of code; at most %d are allowed", bytes,
+			s.cfg.MaxBytes).
 			WithHint("delete skills that are not needed")
 	}
 	return nil

@@ -155,7 +155,8 @@ func TestSaveAddsVersion(t *testing.T) {
 func versions(t *testing.T, db *store.DB) (all string) {
 	t.Helper()
 	err := db.View(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRowContext(t.Context(), "SELECT coalesce(group_concat(version), '') FROM (SELECT version FROM skills ORDER BY version)").Scan(&all)
+		return tx.QueryRowContext(t.Context(), "SELECT coalesce(group_concat(version), '') FROM (SELECT version FROM skills ORDER BY "+
+			"version)").Scan(&all)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +227,8 @@ func TestRejectedSaveChangesNothing(t *testing.T) {
 	a := open(t, skill.Config{MaxBytes: 1000})
 	a.save(t, "x", strings.Repeat("a", 600))
 	_, err := a.Save(t.Context(), skill.Draft{Name: "x", Code: strings.Repeat("b", 600)})
-	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "would have 1200 bytes of code; at most 1000 are allowed") {
+	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err),
+		"would have 1200 bytes of code; at most 1000 are allowed") {
 		t.Errorf("got %v", err)
 	}
 	if got := a.modules(t)["x.py"]; got != strings.Repeat("a", 600) {

@@ -115,7 +115,8 @@ func unavailable(now *catalog.Snapshot, server string) string {
 	case !ok:
 		return "there is no server " + server + "; the operator can add it to servers: in the configuration"
 	case !v.Connected:
-		return "server " + server + " is known from a catalog only and not connected; the operator can add it to servers: in the configuration"
+		return "server " + server + " is known from a catalog only and not connected; the operator can add it to servers: in the " +
+			"configuration"
 	}
 	return ""
 }

@@ -34,7 +34,8 @@ func TestNewToolIgnoresTexts(t *testing.T) {
 	want := skill.NewTool(definition(input, output))
 	same := []string{
 		`{"properties":{"state":{"enum":["open","closed"],"description":"x"},"repo":{"title":"R","examples":["a/b"],"type":"string"}},"type":"object","required":["repo"],"title":"T"}`,
-		` { "type" : "object", "properties": {"repo":{"type":"string","$comment":"c"},"state":{"enum":["open","closed"]}},"required":["repo"]}`,
+		` { "type" : "object", "properties": ` +
+			`{"repo":{"type":"string","$comment":"c"},"state":{"enum":["open","closed"]}},"required":["repo"]}`,
 	}
 	for _, s := range same {
 		if got := skill.NewTool(definition(s, output)); got.Hash != want.Hash {
@@ -87,14 +88,17 @@ func TestMarkReportsChanges(t *testing.T) {
 	for _, row := range []struct{ name, input, output, want string }{
 		{"unchanged", input, output, ""},
 		{"another text", strings.Replace(input, `{"type":"string"}`, `{"type":"string","description":"NEW"}`, 1), output, ""},
-		{"a parameter removed", `{"type":"object","properties":{"repo":{"type":"string"}},"required":["repo"]}`, output, `parameter "state" was removed`},
+		{"a parameter removed", `{"type":"object","properties":{"repo":{"type":"string"}},"required":["repo"]}`, output,
+			`parameter "state" was removed`},
 		{"a parameter added", `{"type":"object","properties":{"repo":{"type":"string"},"page":{},"state":{"enum":["open","closed"]}},"required":["repo"]}`, output, `parameter "page" was added`},
 		{"a parameter required", strings.Replace(input, `["repo"]`, `["repo","state"]`, 1), output, `parameter "state" is required now`},
 		{"a required parameter added", `{"type":"object","properties":{"repo":{"type":"string"},"page":{},"state":{"enum":["open","closed"]}},"required":["page","repo"]}`, output, `parameter "page" was added and is required`},
 		{"a parameter optional", strings.Replace(input, `,"required":["repo"]`, ``, 1), output, `parameter "repo" is optional now`},
 		{"another type", strings.Replace(input, `{"type":"string"}`, `{"type":"integer"}`, 1), output, `parameter "repo" has another type`},
-		{"a result field renamed", input, strings.Replace(output, "title", "name", 1), `result field "name" was added, result field "title" was removed`},
-		{"no properties", strings.Replace(input, `{"type":"object"`, `{"type":"object","additionalProperties":false`, 1), output, `its schema has changed`},
+		{"a result field renamed", input, strings.Replace(output, "title", "name", 1),
+			`result field "name" was added, result field "title" was removed`},
+		{"no properties", strings.Replace(input, `{"type":"object"`, `{"type":"object","additionalProperties":false`, 1), output,
+			`its schema has changed`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := openCatalog(t)
@@ -114,7 +118,8 @@ func TestMarkReportsChanges(t *testing.T) {
 
 func TestCompleteAddsSchemasOfListedTools(t *testing.T) {
 	c := openCatalog(t)
-	m := skill.Metadata{Tools: skill.Tools{{Ref: tool.Ref{Server: "github", Tool: "list_issues"}}, {Ref: tool.Ref{Server: "unknown", Tool: "then"}}}}
+	m := skill.Metadata{Tools: skill.Tools{{Ref: tool.Ref{Server: "github", Tool: "list_issues"}},
+		{Ref: tool.Ref{Server: "unknown", Tool: "then"}}}}
 	if m.Complete(c.Now()) {
 		t.Error("a tool that is not listed has schemas")
 	}
@@ -164,7 +169,8 @@ func TestMarkHidesUntrustedDefinitions(t *testing.T) {
 		t.Errorf("without the server: stale %q, unavailable %q", m.Stale, m.Unavailable)
 	}
 	m.Mark(&catalog.Snapshot{Disabled: []string{"github"}})
-	if want := []string{"github.list_issues: server github is disabled by the operator; the operator can enable it with `sandpiper servers enable github`"}; m.Stale != nil || !slices.Equal(m.Unavailable, want) {
+	if want := []string{"github.list_issues: server github is disabled by the operator; the operator can enable it with `sandpiper " +
+		"servers enable github`"}; m.Stale != nil || !slices.Equal(m.Unavailable, want) {
 		t.Errorf("of a disabled server: stale %q, unavailable %q", m.Stale, m.Unavailable)
 	}
 }
@@ -184,7 +190,8 @@ func TestOldVersionsAreKept(t *testing.T) {
 		}
 	}
 	for _, version := range []int{1, 5, -1} {
-		if _, err := a.Find(t.Context(), "x", version); fault.KindOf(err) != fault.NotFound || fault.Hint(err) != "versions 2 to 4 are kept" {
+		if _, err := a.Find(t.Context(), "x", version); fault.KindOf(err) != fault.NotFound ||
+			fault.Hint(err) != "versions 2 to 4 are kept" {
 			t.Errorf("version %d: %v, %s", version, err, fault.Hint(err))
 		}
 	}

@@ -95,7 +95,8 @@ func TestAnswersAreEncryptedForTenantAndConnection(t *testing.T) {
 func TestIDsAreNoPaths(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "streams")
 	s := open(t, stream.Config{Dir: dir})
-	for _, bad := range []string{"", "..", "../../etc/passwd", id(1) + "/x", id(1) + ".1", strings.ToLower(id(1)), strings.Repeat("A", 1<<20)} {
+	for _, bad := range []string{"", "..", "../../etc/passwd", id(1) + "/x", id(1) + ".1", strings.ToLower(id(1)),
+		strings.Repeat("A", 1<<20)} {
 		if err := s.Put(stream.Answer{Connection: bad, Stream: "s"}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%.40q: %v", bad, err)
 		}

@@ -6,7 +6,8 @@
 // listed at the start of a conversation; the conversations are counted instead.
 //
 // Counting runs in the background and delays no answer. What could not be written, because the
-// database was busy, is written later; what was not written is lost when the process ends. For a text above 64 KiB a part is counted and the total is marked as
+// database was busy, is written later; what was not written is lost when the process ends. For a text above 64 KiB a
+// part is counted and the total is marked as
 // estimated. A Counter is safe for concurrent use, and several processes may have one for the
 // same database. No text is stored.
 package usage

@@ -57,10 +57,12 @@ func explain(name string, err error) error {
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return say(fault.Invalid, "the name %s is too long")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper is full: %s was not written", fault.Quoted(name)).
+		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper is full: %s was not written",
+			fault.Quoted(name)).
 			WithHint("this is not your quota: ask the operator to free disk space")
 	case errors.Is(err, syscall.EIO):
-		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper failed: %s could not be read or written", fault.Quoted(name)).
+		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper failed: %s could not be read or written",
+			fault.Quoted(name)).
 			WithHint("ask the operator to check the disk")
 	case errors.Is(err, syscall.EROFS):
 		return say(fault.Unavailable, "%s cannot be changed: the disk is read-only")

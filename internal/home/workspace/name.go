@@ -68,7 +68,8 @@ func clean(name string) (string, error) {
 	case !utf8.ValidString(name):
 		return "", fault.New(fault.Invalid, "the name %s is not valid UTF-8", fault.Quoted(name))
 	case rel[0] == '/':
-		return "", fault.New(fault.Invalid, "the name %s is absolute: names are relative to the workspace, such as \"data/report.csv\"", fault.Quoted(name))
+		return "", fault.New(fault.Invalid, "the name %s is absolute: names are relative to the workspace, such as \"data/report.csv\"",
+			fault.Quoted(name))
 	case len(rel) > maxPath:
 		return "", fault.New(fault.Invalid, "the name has %d bytes: a path may have %d", len(name), maxPath)
 	}

@@ -14,9 +14,11 @@ import (
 
 // Quota limits the content of a workspace. A zero field means no limit.
 type Quota struct {
-	Bytes   int64 `key:"max_mb,tenant" form:"megabytes" range:"1 16777216" default:"2048" project:"lower"` // on disk
-	Files   int64 `key:"max_files,tenant" range:"100 1073741824" default:"100000" project:"lower"`         // names of files, links and directories
-	Reserve int64 `key:"reserve_mb" form:"megabytes" range:"0 16777216" default:"512"`                     // bytes to keep free on the file system, for databases
+	Bytes int64 `key:"max_mb,tenant" form:"megabytes" range:"1 16777216" default:"2048" project:"lower"` // on disk
+	// names of files, links and directories
+	Files int64 `key:"max_files,tenant" range:"100 1073741824" default:"100000" project:"lower"`
+	// bytes to keep free on the file system, for databases
+	Reserve int64 `key:"reserve_mb" form:"megabytes" range:"0 16777216" default:"512"`
 }
 
 // measurementTTL is how long a measurement is used for later writes.
@@ -155,7 +157,8 @@ func (a *account) NearlyFull() error {
 }
 
 func nearlyFull(free int64) error {
-	return fault.New(fault.Unavailable, "the disk of the machine that runs Sandpiper is nearly full (%s free): nothing is written to workspaces", bytesText(free)).
+	return fault.New(fault.Unavailable, "the disk of the machine that runs Sandpiper is nearly full (%s free): nothing is written to "+
+		"workspaces", bytesText(free)).
 		WithHint("this is not your quota: ask the operator to free disk space")
 }
 
@@ -185,7 +188,8 @@ func (q Quota) reached(u Usage, more amount) *fault.Error {
 		}
 		return " of " + text
 	}
-	fmt.Fprintf(&message, "%s%s and %d%s files and directories are used", bytesText(u.Bytes), of(q.Bytes, bytesText(q.Bytes)), u.Files+u.Dirs, of(q.Files, fmt.Sprint(q.Files)))
+	fmt.Fprintf(&message, "%s%s and %d%s files and directories are used", bytesText(u.Bytes), of(q.Bytes, bytesText(q.Bytes)),
+		u.Files+u.Dirs, of(q.Files, fmt.Sprint(q.Files)))
 	if more.bytes > 0 {
 		fmt.Fprintf(&message, "; %s more do not fit", bytesText(more.bytes))
 	}
@@ -198,7 +202,8 @@ func (q Quota) reached(u Usage, more amount) *fault.Error {
 			fmt.Fprintf(&message, "%.80q (%s)", l.Name, bytesText(l.Bytes))
 		}
 	}
-	return fault.New(fault.Exhausted, "%s", message.String()).WithHint("delete files that are not needed with delete_file, or write less; the operator can raise %s", q.key(u, more))
+	return fault.New(fault.Exhausted, "%s", message.String()).
+		WithHint("delete files that are not needed with delete_file, or write less; the operator can raise %s", q.key(u, more))
 }
 
 // File is a file of a Usage.

@@ -51,7 +51,8 @@ func (f *Files) Read(ctx context.Context, name string, offset, limit int64) (Pag
 		return Page{}, explain(name, err)
 	}
 	if offset > page.Size {
-		return Page{}, fault.New(fault.Invalid, "offset %d is beyond the end of %s, which has %d bytes", offset, fault.Quoted(name), page.Size)
+		return Page{}, fault.New(fault.Invalid, "offset %d is beyond the end of %s, which has %d bytes", offset, fault.Quoted(name),
+			page.Size)
 	}
 	return page, nil
 }

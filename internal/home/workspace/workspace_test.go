@@ -48,7 +48,8 @@ func read(t testing.TB, f *workspace.Files, name string) string {
 
 func TestWriteRead(t *testing.T) {
 	f, other := open(t, workspace.Config{}), open(t, workspace.Config{})
-	for _, name := range []string{"a.txt", "data/deep/er/b.txt", "/workspace/c.txt", "./d.txt", "e//f.txt", `back\slash.txt`, "ünï.txt", "a b\n.txt"} {
+	for _, name := range []string{"a.txt", "data/deep/er/b.txt", "/workspace/c.txt", "./d.txt", "e//f.txt", `back\slash.txt`, "ünï.txt",
+		"a b\n.txt"} {
 		write(t, f, name, "first content of "+name)
 		write(t, f, name, "content of "+name)
 		if got := read(t, f, name); got != "content of "+name {
@@ -79,13 +80,17 @@ func TestInvalidNamesAreRejected(t *testing.T) {
 		{"../x", fault.Denied, `the name "../x" contains "..": names stay inside the workspace`},
 		{"a/../b", fault.Denied, `the name "a/../b" contains "..": names stay inside the workspace`},
 		{"/workspace/../x", fault.Denied, `the name "/workspace/../x" contains "..": names stay inside the workspace`},
-		{"/etc/passwd", fault.Invalid, `the name "/etc/passwd" is absolute: names are relative to the workspace, such as "data/report.csv"`},
-		{"/workspaces/x", fault.Invalid, `the name "/workspaces/x" is absolute: names are relative to the workspace, such as "data/report.csv"`},
+		{"/etc/passwd", fault.Invalid, `the name "/etc/passwd" is absolute: names are relative to the workspace, such as ` +
+			`"data/report.csv"`},
+		{"/workspaces/x", fault.Invalid, `the name "/workspaces/x" is absolute: names are relative to the workspace, such as ` +
+			`"data/report.csv"`},
 		{"a\x00b", fault.Invalid, `the name "a\x00b" contains a NUL character, which no file name can`},
 		{"a\xffb", fault.Invalid, `the name "a\xffb" is not valid UTF-8`},
 		{long, fault.Invalid, "the name has 300 bytes between slashes: a file name may have 255"},
 		{strings.Repeat("d/", 2100), fault.Invalid, "the name has 4200 bytes: a path may have 4095"},
-		{strings.Repeat("a", 69) + "/../131-42-4002", fault.Denied, `the name "` + strings.Repeat("a", 69) + `/../131-42-4002" contains "..": names stay inside the workspace`}, // a cut value would not be found
+		// a cut value would not be found
+		{strings.Repeat("a", 69) + "/../131-42-4002", fault.Denied,
+			`the name "` + strings.Repeat("a", 69) + `/../131-42-4002" contains "..": names stay inside the workspace`},
 		{".", fault.Invalid, `"." names a directory, not a file`},
 		{"/workspace", fault.Invalid, `"/workspace" names a directory, not a file`},
 		{"dir/", fault.Invalid, `"dir/" names a directory, not a file`},

@@ -149,7 +149,10 @@ func Decode(tool string, params []Param, raw json.RawMessage, out any) (note str
 			return "", UnknownParam(tool, params, g.name)
 		}
 	}
-	present := slices.DeleteFunc(slices.Clone(given), func(g member) bool { return string(g.value) == "null" && !FindParam(params, g.name).Required })
+	present := slices.DeleteFunc(slices.Clone(given), func(g member) bool {
+		return string(g.value) == "null" && !FindParam(params, g.name).
+			Required
+	})
 	if note = convertAll(params, present); note != "" || len(present) < len(given) {
 		given, raw = present, joined(present)
 	}

@@ -40,18 +40,19 @@ func TestSchemaIsOrdered(t *testing.T) {
 
 func TestInvalidRequestsReturnError(t *testing.T) {
 	for args, want := range map[string]string{
-		``:                                   `run needs code, a string`,
-		`{}`:                                 `run needs code, a string`,
-		`{"code":null}`:                      `run needs code, a string`,
-		`{"code":3}`:                         `run: code must be a string, not 3`,
-		`{"code":["a"]}`:                     `run: code must be a string, not the array ["a"]`,
-		`[]`:                                 `the arguments of run must be an object, not the array []`,
-		`"x"`:                                `the arguments of run must be an object, not the string "x"`,
-		`{"code":"","Code":""}`:              `run has no parameter "Code"; did you mean code?`,
-		`{"code":"","timeout":3}`:            `run has no parameter "timeout"; did you mean timeout_seconds?`,
-		`{"code":"","timeoutSeconds":3}`:     `run has no parameter "timeoutSeconds"; did you mean timeout_seconds?`,
-		`{"code":"","memory":3}`:             `run has no parameter "memory"; did you mean memory_mb?`,
-		`{"code":"","zzz":3}`:                `run has no parameter "zzz"; it takes code, timeout_seconds, memory_mb, context_vars, tags, encoding, of`,
+		``:                               `run needs code, a string`,
+		`{}`:                             `run needs code, a string`,
+		`{"code":null}`:                  `run needs code, a string`,
+		`{"code":3}`:                     `run: code must be a string, not 3`,
+		`{"code":["a"]}`:                 `run: code must be a string, not the array ["a"]`,
+		`[]`:                             `the arguments of run must be an object, not the array []`,
+		`"x"`:                            `the arguments of run must be an object, not the string "x"`,
+		`{"code":"","Code":""}`:          `run has no parameter "Code"; did you mean code?`,
+		`{"code":"","timeout":3}`:        `run has no parameter "timeout"; did you mean timeout_seconds?`,
+		`{"code":"","timeoutSeconds":3}`: `run has no parameter "timeoutSeconds"; did you mean timeout_seconds?`,
+		`{"code":"","memory":3}`:         `run has no parameter "memory"; did you mean memory_mb?`,
+		`{"code":"","zzz":3}`: `run has no parameter "zzz"; it takes code, timeout_seconds, memory_mb, context_vars, ` +
+			`tags, encoding, of`,
 		`{"code":"","code":""}`:              `run was given "code" twice`,
 		`{"code":"","timeout_seconds":"x"}`:  `run: timeout_seconds must be a number, not the string "x"`,
 		`{"code":"","memory_mb":1.5}`:        `run: memory_mb must be an integer, not 1.5`,
@@ -67,7 +68,8 @@ func TestInvalidRequestsReturnError(t *testing.T) {
 		`{"code":"","encoding":"latin1"}`:    `run: encoding must be one of utf-8, base64, not the string "latin1"`,
 		`{"code":"","of":{}}`:                `run: of must be a string or an array of strings, not the object {}`,
 		`{"code":"","of":["a",1]}`:           `run: of must be a string or an array of strings, not the array ["a",1]`,
-		`{"code":"","tags":"` + strings.Repeat("a", 500) + `"}`: `run: tags must be an array of strings, not the string "` + strings.Repeat("a", 59) + `…`,
+		`{"code":"","tags":"` + strings.Repeat("a", 500) + `"}`: `run: tags must be an array of strings, not the string "` +
+			strings.Repeat("a", 59) + `…`,
 	} {
 		_, err := Decode("run", sample, json.RawMessage(args), &struct{}{})
 		if err == nil || fault.KindOf(err) != fault.Invalid || fault.Sentence(err) != want {
@@ -118,7 +120,8 @@ func TestDecodeStringsOfOtherKinds(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	const wantNote = "timeout_seconds was a string; send a number; memory_mb was a string; send an integer; context_vars was a string; send an object; " +
+	const wantNote = "timeout_seconds was a string; send a number; memory_mb was a string; send an integer; context_vars was a string; " +
+		"send an object; " +
 		"tags was a string; send an array of strings; dry_run was a string; send a boolean"
 	if note != wantNote {
 		t.Errorf("note %q, want %q", note, wantNote)

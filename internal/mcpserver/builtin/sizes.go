@@ -29,7 +29,8 @@ func CheckSizes(name string, params []Param, args []byte) error {
 			most *= maxEscape
 		}
 		if p.MaxBytes > 0 && len(values[i]) > most+2 {
-			return fault.New(fault.Invalid, "%s: %s has %d bytes of JSON; at most %d bytes are allowed", name, p.Name, len(values[i]), p.MaxBytes).
+			return fault.New(fault.Invalid, "%s: %s has %d bytes of JSON; at most %d bytes are allowed", name, p.Name, len(values[i]),
+				p.MaxBytes).
 				WithHint("write large data to files with write_workspace_file, in parts, and read them in code")
 		}
 	}

@@ -20,7 +20,8 @@ func CheckBack(gate *redact.Gate, of, before, after string) error {
 		n++
 		line = strings.TrimRight(line, "\r\n")
 		if shown := gate.Neutralize(line); shown != line && written[shown] && !written[line] {
-			return fault.New(fault.Invalid, "nothing was written: line %d of %s would become %.100q, which is how it was shown: images, tags and control characters are changed in answers, so that nothing loads", n, of, shown).
+			return fault.New(fault.Invalid, "nothing was written: line %d of %s would become %.100q, which is how it was shown: images, "+
+				"tags and control characters are changed in answers, so that nothing loads", n, of, shown).
 				WithHint("edit the original in code: write_file(f, read_file(f).replace(old, new)); code can also write exactly this text")
 		}
 	}

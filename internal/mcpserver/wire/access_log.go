@@ -79,7 +79,8 @@ var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 	"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
 	"skills/list", "skills/get",
-	"subscriptions/listen", "notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed",
+	"subscriptions/listen", "notifications/initialized", "notifications/cancelled", "notifications/progress",
+	"notifications/roots/list_changed",
 }
 
 // knownTool returns the name of a tool of ours, or "".

@@ -51,7 +51,8 @@ func (k *keptAnswers) forget(ctx context.Context, caller, connection string) {
 // serve answers a request that resumes a stream of a connection which ended with an earlier
 // daemon. It returns false if there is no answer of the caller; the request continues. refuse answers a
 // request that lacks one of the scopes that the answer needs.
-func (k *keptAnswers) serve(w http.ResponseWriter, r *http.Request, caller string, refuse func(w http.ResponseWriter, r *http.Request, scopes []string) bool) bool {
+func (k *keptAnswers) serve(w http.ResponseWriter, r *http.Request, caller string,
+	refuse func(w http.ResponseWriter, r *http.Request, scopes []string) bool) bool {
 	of, after, ok := strings.Cut(r.Header.Get(lastEvent), "_")
 	index, err := strconv.Atoi(after)
 	accepts := strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/event-stream")

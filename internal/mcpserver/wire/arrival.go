@@ -154,7 +154,9 @@ func arrivalError(err error, n, size int64) error {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case size < 0:
-		return fault.New(fault.Unavailable, "the body of the request did not arrive in time: it stopped after %d bytes", n).WithHint("send the request again")
+		return fault.New(fault.Unavailable, "the body of the request did not arrive in time: it stopped after %d bytes", n).
+			WithHint("send the request again")
 	}
-	return fault.New(fault.Unavailable, "the body of the request did not arrive in time: it stopped after %d of %d bytes", n, size).WithHint("send the request again")
+	return fault.New(fault.Unavailable, "the body of the request did not arrive in time: it stopped after %d of %d bytes", n, size).
+		WithHint("send the request again")
 }

@@ -32,7 +32,8 @@ func holding() (t Tool, began chan struct{}, finish chan struct{}) {
 
 // callWith is a call with an argument of n bytes.
 func callWith(id, n int, e protocol) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hold","arguments":{"text":%q}%s}}`, id, strings.Repeat("a", n), e.meta)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hold","arguments":{"text":%q}%s}}`, id,
+		strings.Repeat("a", n), e.meta)
 }
 
 func TestBodiesOfCallerAreLimitedTogether(t *testing.T) {
@@ -65,7 +66,8 @@ func TestBodiesOfCallerAreLimitedTogether(t *testing.T) {
 		header []string
 		want   string
 	}{
-		{2 << 20, alice, "429 1 the memory for requests is used up: yours hold 9 MiB of 10 MiB, and this one needs 9 MiB; try again in 1 s"},
+		{2 << 20, alice, "429 1 the memory for requests is used up: yours hold 9 MiB of 10 MiB, and this one needs 9 MiB; try " +
+			"again in 1 s"},
 		{3 << 20, bob, "413  this request needs 13 MiB of memory"},
 	} {
 		if post(callWith(2, c.bytes, e), c.header); true {
@@ -111,7 +113,8 @@ func TestBodyOfUndeclaredSize(t *testing.T) {
 		}
 	}
 	w = serveWebOf(t, s.HTTP(HTTPConfig{MaxBody: 1 << 20}))
-	if got, want := postUndeclared(t, w.url, io.MultiReader(strings.NewReader(callWith(1, 2<<20, e))), e), "413 a request has at most 1048576 bytes"; !strings.HasPrefix(got, want) {
+	if got, want := postUndeclared(t, w.url, io.MultiReader(strings.NewReader(callWith(1, 2<<20, e))), e),
+		"413 a request has at most 1048576 bytes"; !strings.HasPrefix(got, want) {
 		t.Errorf("%.300s", got)
 	}
 }
@@ -251,7 +254,8 @@ func TestBodiesThatDoNotArriveHoldWhatHasArrived(t *testing.T) {
 	for i := 0; i < len(e.header); i += 2 {
 		header += e.header[i] + ": " + e.header[i+1] + "\r\n"
 	}
-	for _, size := range []string{"Content-Length: 33554432\r\n\r\n" + strings.Repeat(" ", 200<<10), "Transfer-Encoding: chunked\r\n\r\n1000000\r\n" + strings.Repeat(" ", 200<<10)} {
+	for _, size := range []string{"Content-Length: 33554432\r\n\r\n" + strings.Repeat(" ", 200<<10),
+		"Transfer-Encoding: chunked\r\n\r\n1000000\r\n" + strings.Repeat(" ", 200<<10)} {
 		for range 4 {
 			c, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
 			if err != nil {
@@ -310,7 +314,8 @@ func TestBodyThatStopsIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, _ := io.ReadAll(c)
-		if !strings.HasPrefix(string(text), "HTTP/1.1 408 ") || !strings.Contains(string(text), "the body of the request did not arrive in time: "+want) {
+		if !strings.HasPrefix(string(text), "HTTP/1.1 408 ") || !strings.Contains(string(text),
+			"the body of the request did not arrive in time: "+want) {
 			t.Errorf("%.40q: %s", body, text)
 		}
 	}

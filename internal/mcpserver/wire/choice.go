@@ -117,13 +117,14 @@ const moreTool = "more"
 
 // callMore makes the SDK call the tools that are not in Config.Tools. It is the last middleware that runs.
 func (s *Server) callMore(alive context.Context, authn authenticator, server *mcp.Server) {
-	server.AddTool(&mcp.Tool{Name: moreTool, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		t, ok := ctx.Value(moreKey{}).(Tool)
-		if !ok {
-			return nil, errNobody
-		}
-		return s.handler(alive, authn, t)(ctx, req)
-	})
+	server.AddTool(&mcp.Tool{Name: moreTool, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			t, ok := ctx.Value(moreKey{}).(Tool)
+			if !ok {
+				return nil, errNobody
+			}
+			return s.handler(alive, authn, t)(ctx, req)
+		})
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			call, ok := req.(*mcp.CallToolRequest)
@@ -142,5 +143,6 @@ func unknownTool(name string, tools []Tool) error {
 	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("there is no tool %.100q; the tools are %s", name, strings.Join(names, ", "))}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("there is no tool %.100q; the tools are %s", name,
+		strings.Join(names, ", "))}
 }

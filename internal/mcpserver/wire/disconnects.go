@@ -62,7 +62,8 @@ func (n *needs) all() []string {
 type postKey struct{}
 
 func newAttendance(patience time.Duration) *disconnects {
-	return &disconnects{patience: patience, scopeOf: func(operation) string { return "" }, posts: map[string]*post{}, readers: map[string]int{}}
+	return &disconnects{patience: patience, scopeOf: func(operation) string { return "" }, posts: map[string]*post{},
+		readers: map[string]int{}}
 }
 
 // numberHeader passes the number of a post to its calls, because the SDK gives calls only

@@ -137,7 +137,8 @@ func (e *eventStreams) stream(w http.ResponseWriter, r *http.Request) {
 	endpoint.RawQuery = streamParameter + "=" + id
 	s := &eventStream{
 		SSEServerTransport: &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: w},
-		caller:             e.authn.callerFrom(r.Context()), posted: make(chan jsonrpc.Message), closed: make(chan struct{}), memory: map[jsonrpc.ID]*requestMemory{},
+		caller:             e.authn.callerFrom(r.Context()), posted: make(chan jsonrpc.Message), closed: make(chan struct{}),
+		memory: map[jsonrpc.ID]*requestMemory{},
 	}
 	if e.authn.verify != nil {
 		s.accepted = e.authn.stillAccepted(r)
@@ -176,7 +177,8 @@ func (e *eventStreams) post(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.URL.Query().Get(streamParameter)
 	if id == "" {
-		http.Error(w, "the URL has no parameter "+streamParameter+"; open a stream with GET and post to the address in its first event", http.StatusBadRequest)
+		http.Error(w, "the URL has no parameter "+streamParameter+"; open a stream with GET and post to the address in its first event",
+			http.StatusBadRequest)
 		return
 	}
 	e.mu.Lock()

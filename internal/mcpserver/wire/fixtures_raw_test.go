@@ -103,9 +103,11 @@ type input struct {
 }
 
 var (
-	askName      = input{"user_name", &mcp.ElicitParams{Message: "Who is it?", RequestedSchema: json.RawMessage(nameForm)}, func(c *mcp.ClientCapabilities) bool { return c.Elicitation != nil }}
-	wantsConsent = input{"confirm", &mcp.ElicitParams{Message: "Really?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`)}, askName.can}
-	wantsModel   = input{"capital_question", &mcp.CreateMessageParams{MaxTokens: 50, Messages: []*mcp.SamplingMessage{
+	askName = input{"user_name", &mcp.ElicitParams{Message: "Who is it?", RequestedSchema: json.RawMessage(nameForm)},
+		func(c *mcp.ClientCapabilities) bool { return c.Elicitation != nil }}
+	wantsConsent = input{"confirm", &mcp.ElicitParams{Message: "Really?",
+		RequestedSchema: json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}}}`)}, askName.can}
+	wantsModel = input{"capital_question", &mcp.CreateMessageParams{MaxTokens: 50, Messages: []*mcp.SamplingMessage{
 		{Role: "user", Content: &mcp.TextContent{Text: "Which city governs France?"}}}}, func(c *mcp.ClientCapabilities) bool { return c.Sampling != nil }}
 	wantsRoots = input{"client_roots", &mcp.ListRootsParams{}, func(c *mcp.ClientCapabilities) bool { return c.RootsV2 != nil }}
 )
@@ -168,7 +170,8 @@ func addResources(server *mcp.Server) {
 	}
 	server.AddResource(&mcp.Resource{Name: "text", URI: "test://static-text", MIMEType: "text/plain"}, text)
 	server.AddResource(&mcp.Resource{Name: "watched", URI: "test://watched-resource", MIMEType: "text/plain"}, text)
-	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "template", URITemplate: "test://template/{id}/data", MIMEType: "text/plain"}, text)
+	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "template", URITemplate: "test://template/{id}/data", MIMEType: "text/plain"},
+		text)
 	server.AddResource(&mcp.Resource{Name: "binary", URI: "test://static-binary", MIMEType: "image/png"},
 		func(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 			return reads(&mcp.ResourceContents{URI: req.Params.URI, MIMEType: "image/png", Blob: pixel})
@@ -181,14 +184,16 @@ func reads(contents *mcp.ResourceContents) (*mcp.ReadResourceResult, error) {
 
 func addPrompts(server *mcp.Server) {
 	server.AddPrompt(&mcp.Prompt{Name: "test_simple_prompt", Description: fixture}, prompts(&mcp.TextContent{Text: "simple"}))
-	server.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_image", Description: fixture}, prompts(&mcp.ImageContent{Data: pixel, MIMEType: "image/png"}))
+	server.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_image", Description: fixture},
+		prompts(&mcp.ImageContent{Data: pixel, MIMEType: "image/png"}))
 	server.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_arguments", Description: fixture, Arguments: []*mcp.PromptArgument{
 		{Name: "arg1", Required: true}, {Name: "arg2", Required: true}}},
 		func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			text := req.Params.Arguments["arg1"] + " and " + req.Params.Arguments["arg2"]
 			return prompts(&mcp.TextContent{Text: text})(ctx, req)
 		})
-	server.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_embedded_resource", Description: fixture, Arguments: []*mcp.PromptArgument{{Name: "resourceUri", Required: true}}},
+	server.AddPrompt(&mcp.Prompt{Name: "test_prompt_with_embedded_resource", Description: fixture,
+		Arguments: []*mcp.PromptArgument{{Name: "resourceUri", Required: true}}},
 		func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			return prompts(embedded(req.Params.Arguments["resourceUri"]))(ctx, req)
 		})
@@ -210,5 +215,6 @@ func prompts(content mcp.Content) mcp.PromptHandler {
 // pixel is an image of one pixel, silence an empty sound.
 var (
 	pixel, _ = base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mNQaDgAAAIkAWHj6Uk8AAAAAElFTkSuQmCC")
-	silence  = []byte("RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00")
+	silence  = []byte("RIFF\x24\x00\x00\x00WAVEfmt " +
+		"\x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00")
 )

@@ -63,7 +63,8 @@ func (f *fixtureTasks) tasks() *Tasks {
 }
 
 // start answers a call with a task that does run.
-func (f *fixtureTasks) start(c Call, questions []Question, run func(ctx context.Context, replies map[string]Reply) (redact.Message, error)) {
+func (f *fixtureTasks) start(c Call, questions []Question, run func(ctx context.Context, replies map[string]Reply) (redact.Message,
+	error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())

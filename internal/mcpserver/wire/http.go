@@ -130,7 +130,8 @@ func (r *Protected) handler() http.Handler {
 		return nil
 	}
 	serve := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
-		Resource: r.URL, AuthorizationServers: r.Issuers, ScopesSupported: r.Scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "Sandpiper",
+		Resource: r.URL, AuthorizationServers: r.Issuers, ScopesSupported: r.Scopes, BearerMethodsSupported: []string{"header"},
+		ResourceName: "Sandpiper",
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodOptions {
@@ -204,7 +205,8 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.older = admit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
 	})))))
-	h.events = authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, newEventStreams(h.server, authn, scopes.scopeOf(), cfg))))
+	h.events = authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody,
+		newEventStreams(h.server, authn, scopes.scopeOf(), cfg))))
 	return h
 }
 

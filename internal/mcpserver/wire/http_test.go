@@ -201,7 +201,8 @@ func TestHTTPRequiresToken(t *testing.T) {
 				"older":  w.call(t.Context(), older(connection), "whoami", header...),
 				"stream": w.get(t.Context(), "x_0", append(connection, header...)...),
 			} {
-				if res.StatusCode != http.StatusUnauthorized && (name != "a connection of another" || res.StatusCode != http.StatusNotFound) {
+				if res.StatusCode != http.StatusUnauthorized && (name != "a connection of another" ||
+					res.StatusCode != http.StatusNotFound) {
 					t.Errorf("%s: %s", version, res.Status)
 				}
 			}
@@ -352,10 +353,12 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 		header []string
 		want   int
 	}{
-		"malformed":           {"{", today("whoami").header, http.StatusBadRequest},
-		"malformed, older":    {"{", nil, http.StatusBadRequest},
-		"too long":            {strings.Repeat(" ", 2<<10) + today("whoami").callOf("whoami"), today("whoami").header, http.StatusRequestEntityTooLarge},
-		"no such connection":  {protocol{}.callOf("whoami"), []string{"Mcp-Session-Id", "nobody", "Mcp-Protocol-Version", "2025-11-25"}, http.StatusNotFound},
+		"malformed":        {"{", today("whoami").header, http.StatusBadRequest},
+		"malformed, older": {"{", nil, http.StatusBadRequest},
+		"too long": {strings.Repeat(" ", 2<<10) + today("whoami").callOf("whoami"), today("whoami").header,
+			http.StatusRequestEntityTooLarge},
+		"no such connection": {protocol{}.callOf("whoami"), []string{"Mcp-Session-Id", "nobody", "Mcp-Protocol-Version", "2025-11-25"},
+			http.StatusNotFound},
 		"an obsolete version": {protocol{}.callOf("whoami"), []string{"Mcp-Protocol-Version", "1999-01-01"}, http.StatusBadRequest},
 		"a future version":    {protocol{}.callOf("whoami"), []string{"Mcp-Protocol-Version", "2099-01-01"}, http.StatusBadRequest},
 	} {

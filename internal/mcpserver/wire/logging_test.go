@@ -72,7 +72,8 @@ func TestLogMessagesReachTheirCallerAtItsLevel(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	for _, n := range []Notice{noticeFor(t, "alice", "warning", "1"), noticeFor(t, "bob", "warning", "2"), noticeFor(t, "alice", "info", "3"), noticeFor(t, "alice", "error", "4"), noticeFor(t, "bob", "emergency", "5")} {
+	for _, n := range []Notice{noticeFor(t, "alice", "warning", "1"), noticeFor(t, "bob", "warning", "2"),
+		noticeFor(t, "alice", "info", "3"), noticeFor(t, "alice", "error", "4"), noticeFor(t, "bob", "emergency", "5")} {
 		s.Notify(n)
 	}
 	for name, want := range map[string][]string{
@@ -91,16 +92,19 @@ func TestLogLevelsAreChecked(t *testing.T) {
 	w, s := serveLogs(t, &Logs{})
 	connection := w.connect(alice...)
 	for _, bad := range []string{"", "verbose", "Warning"} {
-		if got := read(t, w.post(t.Context(), setLevel(bad), connection...)); !strings.Contains(got, "-32602") || !strings.Contains(got, "use one of debug, info, notice") {
+		if got := read(t, w.post(t.Context(), setLevel(bad), connection...)); !strings.Contains(got, "-32602") || !strings.Contains(got,
+			"use one of debug, info, notice") {
 			t.Errorf("%q: %s", bad, got)
 		}
 	}
 	modernLevel := `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug",` + modern + `}}`
-	if got := read(t, w.post(t.Context(), modernLevel, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "logging/setLevel")...)); !strings.Contains(got, "-32601") {
+	if got := read(t, w.post(t.Context(), modernLevel, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method",
+		"logging/setLevel")...)); !strings.Contains(got, "-32601") {
 		t.Errorf("2026-07-28: %s", got)
 	}
 	discover := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modern + `}}`
-	if got := read(t, w.post(t.Context(), discover, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")...)); !strings.Contains(got, `"capabilities":{"prompts":{},"tools":{}}`) {
+	if got := read(t, w.post(t.Context(), discover, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method",
+		"server/discover")...)); !strings.Contains(got, `"capabilities":{"prompts":{},"tools":{}}`) {
 		t.Errorf("2026-07-28: %s", got)
 	}
 	if n := len(s.logClients.all); n != 0 {

@@ -37,17 +37,18 @@ func newMatrix(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	// Streams are checked when something is sent: not at intervals here.
-	h := s.HTTP(HTTPConfig{Recheck: time.Hour, Return: time.Hour, Verify: func(_ context.Context, given access.Credentials) (Caller, error) {
-		switch {
-		case given.Token == "revoked" && m.revoked.Load():
-			return Caller{}, access.ErrUnknown
-		case given.Token == "revoked", given.Token == "valid":
-			return Caller{Name: "alice", Scopes: []string{"execute", "files"}}, nil
-		case given.Token == "bob":
-			return Caller{Name: "bob"}, nil
-		}
-		return Caller{Name: "alice", Scopes: []string{"none"}}, nil
-	}})
+	h := s.HTTP(HTTPConfig{Recheck: time.Hour, Return: time.Hour,
+		Verify: func(_ context.Context, given access.Credentials) (Caller, error) {
+			switch {
+			case given.Token == "revoked" && m.revoked.Load():
+				return Caller{}, access.ErrUnknown
+			case given.Token == "revoked", given.Token == "valid":
+				return Caller{Name: "alice", Scopes: []string{"execute", "files"}}, nil
+			case given.Token == "bob":
+				return Caller{Name: "bob"}, nil
+			}
+			return Caller{Name: "alice", Scopes: []string{"none"}}, nil
+		}})
 	m.web = serveWebOf(t, h)
 	srv := httptest.NewServer(h.Events())
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
@@ -64,7 +65,8 @@ var messages = []struct {
 	{"resources/read", `"method":"resources/read","params":{"uri":"s:a"%s}`, `"text":"of alice"`, `"text":"of alice"`, "of alice"},
 	{"resources/subscribe", `"method":"resources/subscribe","params":{"uri":"s:a"%s}`, `"result":{}`, `"code":-32601`, `"result"`},
 	{"logging/setLevel", `"method":"logging/setLevel","params":{"level":"info"%s}`, `"result":{}`, `"code":-32601`, `"result"`},
-	{"subscriptions/listen", `"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:a"]}%s}`, `notifications/subscriptions/acknowledged`, `notifications/subscriptions/acknowledged`, `acknowledged`},
+	{"subscriptions/listen", `"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:a"]}%s}`,
+		`notifications/subscriptions/acknowledged`, `notifications/subscriptions/acknowledged`, `acknowledged`},
 }
 
 const withMeta = "," + modern
@@ -104,7 +106,8 @@ func TestEveryMessageIsCheckedOnEveryTransport(t *testing.T) {
 	m.revoked.Store(true)
 	for i, msg := range messages {
 		body := func(meta string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`+msg.body+`}`, i+1, meta) }
-		method := []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", msg.name, "Mcp-Name", map[string]string{"tools/call": "whoami", "resources/read": "s:a"}[msg.name]}
+		method := []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", msg.name, "Mcp-Name",
+			map[string]string{"tools/call": "whoami", "resources/read": "s:a"}[msg.name]}
 		for transport, header := range map[string][]string{"2025-11-25": older, stateless: method} {
 			meta, want := "", msg.older
 			if transport == stateless {

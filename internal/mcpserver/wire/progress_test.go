@@ -13,7 +13,8 @@ import (
 
 // Clients give up after a minute without a notification.
 func TestLongCallsReportThatTheyRun(t *testing.T) {
-	for version, meta := range map[string]string{"2025-11-25": "", "2026-07-28": "," + strings.TrimSuffix(strings.TrimPrefix(modern, `"_meta":{`), "}")} {
+	for version, meta := range map[string]string{"2025-11-25": "",
+		"2026-07-28": "," + strings.TrimSuffix(strings.TrimPrefix(modern, `"_meta":{`), "}")} {
 		t.Run(version, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slow := func(ctx context.Context, c Call) (redact.Redacted, error) {
@@ -44,12 +45,14 @@ func TestLongCallsReportThatTheyRun(t *testing.T) {
 						Progress      float64
 						Message       string
 					}
-					if err := json.Unmarshal(a.Params, &p); err != nil || a.Method != "notifications/progress" || p.ProgressToken != "p" || p.Progress <= last {
+					if err := json.Unmarshal(a.Params, &p); err != nil || a.Method != "notifications/progress" || p.ProgressToken != "p" ||
+						p.Progress <= last {
 						t.Errorf("%s", a.raw)
 					}
 					last, messages = p.Progress, append(messages, p.Message)
 				}
-				if got, want := strings.Join(messages, ", "), `running for 15s, running for 30s, running for 45s, half, running for 1m5s`; got != want {
+				if got, want := strings.Join(messages, ", "),
+					`running for 15s, running for 30s, running for 45s, half, running for 1m5s`; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				c.send(`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"slow","arguments":{}}}`)

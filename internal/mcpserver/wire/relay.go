@@ -91,12 +91,14 @@ func (s *Server) relay(alive context.Context, o *subscriptions, server *mcp.Serv
 type relayMethods struct{ *subscriptions }
 
 // pass handles one request.
-func (o relayMethods) pass(ctx context.Context, method string, req mcp.Request, answer func(context.Context, Request) (redact.Redacted, error)) (mcp.Result, error) {
+func (o relayMethods) pass(ctx context.Context, method string, req mcp.Request,
+	answer func(context.Context, Request) (redact.Redacted, error)) (mcp.Result, error) {
 	params, err := json.Marshal(req.GetParams())
 	if err != nil {
 		return nil, o.refuse(req, "", err)
 	}
-	r := Request{Caller: o.authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Origin: originOf(req), Own: o.authn.verify == nil, Params: params}
+	r := Request{Caller: o.authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Origin: originOf(req), Own: o.authn.verify == nil,
+		Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
 		note := newNotifier(ctx, call)
 		defer note.stop()
@@ -240,14 +242,16 @@ func contained(versions func() Versions) (v Versions, err error) {
 // changes those; no client sees them.
 func notify(server *mcp.Server, before, now Versions) {
 	if before.Tools != now.Tools {
-		server.AddTool(&mcp.Tool{Name: "changed", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return nil, errNobody
-		})
+		server.AddTool(&mcp.Tool{Name: "changed", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return nil, errNobody
+			})
 	}
 	if before.Resources != now.Resources {
-		server.AddResource(&mcp.Resource{Name: "changed", URI: "changed:"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-			return nil, errNobody
-		})
+		server.AddResource(&mcp.Resource{Name: "changed", URI: "changed:"},
+			func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				return nil, errNobody
+			})
 	}
 	if before.Prompts != now.Prompts {
 		server.AddPrompt(&mcp.Prompt{Name: "changed"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {

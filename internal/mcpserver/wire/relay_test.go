@@ -90,7 +90,8 @@ func TestDrainWaitsForRelayedCalls(t *testing.T) {
 }
 
 func TestRelayReplacesToolsAndResources(t *testing.T) {
-	_, err := New(Config{Name: "n", Version: "1", Relay: relaying(nil), Tools: []Tool{{Name: "a", Schema: json.RawMessage(schema), Handle: echo}}})
+	_, err := New(Config{Name: "n", Version: "1", Relay: relaying(nil),
+		Tools: []Tool{{Name: "a", Schema: json.RawMessage(schema), Handle: echo}}})
 	if err == nil {
 		t.Error("both were accepted")
 	}

@@ -54,7 +54,8 @@ type event struct {
 }
 
 func newReplays() *replays {
-	return &replays{perConnection: bounds{256, 8 << 20}, all: bounds{1 << 16, 64 << 20}, connections: map[string]*sent{}, owners: map[string]string{}}
+	return &replays{perConnection: bounds{256, 8 << 20}, all: bounds{1 << 16, 64 << 20}, connections: map[string]*sent{},
+		owners: map[string]string{}}
 }
 
 // Open implements mcp.EventStore. The stream "" is the first of every connection; a

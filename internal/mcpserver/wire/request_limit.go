@@ -26,7 +26,8 @@ func (l *requestLimit) limit(next http.Handler) http.Handler {
 		caller := l.authn.callerFrom(r.Context())
 		if !l.acquire(caller) {
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, fmt.Sprintf("%d requests with this token are open, which is the limit; end some or wait", l.most), http.StatusTooManyRequests)
+			http.Error(w, fmt.Sprintf("%d requests with this token are open, which is the limit; end some or wait", l.most),
+				http.StatusTooManyRequests)
 			return
 		}
 		defer l.release(caller)

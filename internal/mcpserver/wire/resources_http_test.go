@@ -82,7 +82,8 @@ var subscribers = map[string]subscribeFunc{
 		w.t.Helper()
 		list, _ := json.Marshal(uris)
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":%s},%s}}`, list, modern)
-		s := newStream(w.t, w.post(ctx, body, append(header, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")...))
+		s := newStream(w.t, w.post(ctx, body, append(header, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method",
+			"subscriptions/listen")...))
 		if a, _ := s.next(); a.Method != "notifications/subscriptions/acknowledged" {
 			w.t.Fatalf("listen: %s", a.raw)
 		}
@@ -134,7 +135,8 @@ func TestSubscriptionsAreLimitedPerCaller(t *testing.T) {
 	for range 10 {
 		listen(ctx, w, uris, alice...)
 	}
-	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:a"]},` + modern + `}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:a"]},` +
+		modern + `}}`
 	res := w.post(t.Context(), body, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")...)
 	if all, _ := io.ReadAll(res.Body); !strings.Contains(string(all), "1000 subscriptions") {
 		t.Errorf("one more: %s", all)

@@ -89,7 +89,8 @@ func subscribeOlder(c *client, id int, uris ...string) {
 func listenTo(c *client, id int, uris ...string) {
 	c.t.Helper()
 	list, _ := json.Marshal(uris)
-	c.send(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":%s},%s}}`, id, list, modern)
+	c.send(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":%s},%s}}`, id, list,
+		modern)
 	want := fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%d},"notifications":{"resourceSubscriptions":%s}}`, id, list)
 	if a := c.read(); a.Method != "notifications/subscriptions/acknowledged" || string(a.Params) != want {
 		c.t.Fatalf("listen: got %s, want %s", a.raw, want)

@@ -139,7 +139,8 @@ func (o *subscriptions) listen(ctx context.Context, r *mcp.SubscriptionsListenRe
 
 // startPolling polls for the subscriptions of r once they are acknowledged, until ctx ends;
 // leave releases them.
-func (o *subscriptions) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
+func (o *subscriptions) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(),
+	err error) {
 	uris := slices.Sorted(slices.Values(r.Params.Notifications.ResourceSubscriptions))
 	w := watch{conn: r.Session, caller: o.authn.callerOf(ctx, r), uris: slices.Compact(uris)}
 	if err := o.checkLimit("a connection", 0, len(w.uris), o.maxSubscriptions()); err != nil {

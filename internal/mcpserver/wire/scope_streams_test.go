@@ -59,7 +59,8 @@ func TestPostingTokenNeedsTheScope(t *testing.T) {
 				t.Errorf("%s on a stream of %s: %s answers %s", tc.token, opener, tc.message, got)
 			}
 		}
-		for body, want := range map[string]int{"{": http.StatusBadRequest, `{"jsonrpc":"2.0","id":1,"method":"nothing"}`: http.StatusAccepted} {
+		for body, want := range map[string]int{"{": http.StatusBadRequest,
+			`{"jsonrpc":"2.0","id":1,"method":"nothing"}`: http.StatusAccepted} {
 			if got := c.post(body, "execute"); got != want {
 				t.Errorf("%s: %d, want %d", body, got, want)
 			}
@@ -96,7 +97,8 @@ func TestResumedStreamNeedsTheScopeOfItsRequest(t *testing.T) {
 			for _, token := range []string{"none", tc.other} {
 				res := w.get(t.Context(), last, with(token)...)
 				challenge := res.Header.Get("WWW-Authenticate")
-				if got := read(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(challenge, fmt.Sprintf(`error="insufficient_scope", scope="sandpiper:%s"`, tc.scope)) || strings.Contains(got, tc.answer) {
+				if got := read(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(challenge,
+					fmt.Sprintf(`error="insufficient_scope", scope="sandpiper:%s"`, tc.scope)) || strings.Contains(got, tc.answer) {
 					t.Errorf("%s: %s resumes a stream that needs %s: %s %s %s", name, token, tc.scope, res.Status, challenge, got)
 				}
 			}
@@ -110,7 +112,8 @@ func TestResumedStreamNeedsTheScopeOfItsRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for token, want := range map[string]int{"execute": http.StatusForbidden, "execute+files": http.StatusOK} {
-		if res := next.get(t.Context(), "s_0", "Mcp-Session-Id", strings.Repeat("A", 26), "Authorization", "Bearer "+token); res.StatusCode != want {
+		if res := next.get(t.Context(), "s_0", "Mcp-Session-Id", strings.Repeat("A", 26), "Authorization",
+			"Bearer "+token); res.StatusCode != want {
 			t.Errorf("%s: %s", token, res.Status)
 		}
 	}
@@ -168,7 +171,8 @@ func TestAnswerNeedsTheScope(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s:{"action":"accept","content":{"name":%q}}}`, id, `"result"`, name)
 	}
 	for name, body := range map[string]string{
-		"plain": reply("mallory"), "a batch": "[" + reply("mallory") + "]", "a batch before other text": "[" + reply("mallory") + "] x", "escaped": strings.Replace(reply("mallory"), `"action"`, `"\u0061ction"`, 1),
+		"plain": reply("mallory"), "a batch": "[" + reply("mallory") + "]", "a batch before other text": "[" + reply("mallory") + "] x",
+		"escaped":                       strings.Replace(reply("mallory"), `"action"`, `"\u0061ction"`, 1),
 		"with a method of another case": strings.Replace(reply("mallory"), `"id"`, `"Method":"ping","id"`, 1),
 		"with a result of another case": strings.TrimSuffix(reply("mallory"), "}") + `,"Result":{}}`,
 		"twice":                         strings.Replace(reply("mallory"), `"result"`, `"result":{},"result"`, 1),
@@ -239,7 +243,8 @@ func TestCancellationNeedsTheScope(t *testing.T) {
 		t.Errorf("with the scope: %s", res.Status)
 	}
 	<-run.ended
-	if res, err = w.send(t.Context(), http.MethodDelete, "", w.connect("Authorization", "Bearer files")...); err != nil || res.StatusCode != http.StatusNoContent {
+	if res, err = w.send(t.Context(), http.MethodDelete, "", w.connect("Authorization", "Bearer files")...); err != nil ||
+		res.StatusCode != http.StatusNoContent {
 		t.Errorf("an own connection without requests: %v %v", res, err)
 	}
 	res.Body.Close()

@@ -49,15 +49,18 @@ func TestRequestsNeedScopes(t *testing.T) {
 			t.Errorf("%s: tools/call answers %s", c.token, got)
 		}
 		message := `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a",` + modern + `}}`
-		got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "resources/read", "Mcp-Name", "s:a")...))
+		got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "resources/read",
+			"Mcp-Name", "s:a")...))
 		if !strings.Contains(got, c.resource) {
 			t.Errorf("%s: resources/read answers %s", c.token, got)
 		}
 		for ref, want := range map[string]string{
 			`"ref/prompt","name":"whoami"`: c.tool, `"ref/prompt","name":"server.tool"`: c.tool, `"ref/resource","uri":"s:{x}"`: c.resource,
 		} {
-			message := `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":` + ref + `},"argument":{"name":"x","value":""},` + modern + `}}`
-			got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "completion/complete")...))
+			message := `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":` + ref +
+				`},"argument":{"name":"x","value":""},` + modern + `}}`
+			got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method",
+				"completion/complete")...))
 			if want != refused {
 				want = `"value of alice"`
 			}
@@ -69,7 +72,8 @@ func TestRequestsNeedScopes(t *testing.T) {
 	for _, opener := range []string{"both", "none", "files"} { // a new token may have more scopes than the one before, or fewer
 		conn := w.connect("Authorization", "Bearer "+opener)
 		for token, want := range map[string]string{"both": "alice", "execute": "alice", "files": refused} {
-			got := read(t, w.post(t.Context(), protocol{}.callOf("whoami"), append(slices.Clone(conn), "Authorization", "Bearer "+token)...))
+			got := read(t, w.post(t.Context(), protocol{}.callOf("whoami"),
+				append(slices.Clone(conn), "Authorization", "Bearer "+token)...))
 			if !strings.Contains(got, want) {
 				t.Errorf("%s on a connection of %s: %s", token, opener, got)
 			}
@@ -100,14 +104,17 @@ func TestScopeChallenge(t *testing.T) {
 		},
 	}))
 	challenge := func(scope string) string {
-		return fmt.Sprintf(`Bearer error="insufficient_scope", scope="sandpiper:%s", resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp"`, scope)
+		return fmt.Sprintf(`Bearer error="insufficient_scope", scope="sandpiper:%s", `+
+			`resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp"`, scope)
 	}
 	answer := func(id, scope string) string {
-		return fmt.Sprintf(`{"error":{"code":-32600,"message":"the token of this request does not have the scope \"%s\""},"id":%s,"jsonrpc":"2.0"}`+"\n", scope, id)
+		return fmt.Sprintf(`{"error":{"code":-32600,"message":"the token of this request does not have the scope `+
+			`\"%s\""},"id":%s,"jsonrpc":"2.0"}`+"\n", scope, id)
 	}
 	refused := func(name string, res *http.Response, id, scope string) {
 		t.Helper()
-		if got := read(t, res); res.StatusCode != http.StatusForbidden || res.Header.Get("WWW-Authenticate") != challenge(scope) || got != answer(id, scope) {
+		if got := read(t, res); res.StatusCode != http.StatusForbidden || res.Header.Get("WWW-Authenticate") != challenge(scope) ||
+			got != answer(id, scope) {
 			t.Errorf("%s: %s %q %s", name, res.Status, res.Header.Get("WWW-Authenticate"), got)
 		}
 	}
@@ -125,10 +132,12 @@ func TestScopeChallenge(t *testing.T) {
 	}
 	message := `{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"s:a"}}`
 	refused("resources/read", w.post(t.Context(), message, append(conn, "Authorization", "Bearer execute")...), `"a"`, "files")
-	if res := w.post(t.Context(), "["+message+"]", append(conn, "Authorization", "Bearer execute")...); res.StatusCode == http.StatusForbidden {
+	if res := w.post(t.Context(), "["+message+"]", append(conn, "Authorization",
+		"Bearer execute")...); res.StatusCode == http.StatusForbidden {
 		t.Errorf("a batch: %s %s", res.Status, read(t, res))
 	}
-	if res := w.call(t.Context(), today("whoami"), "whoami", "Authorization", "Bearer execute"); res.StatusCode != http.StatusOK || !strings.Contains(read(t, res), "alice") {
+	if res := w.call(t.Context(), today("whoami"), "whoami", "Authorization", "Bearer execute"); res.StatusCode != http.StatusOK ||
+		!strings.Contains(read(t, res), "alice") {
 		t.Errorf("with the scope: %s", res.Status)
 	}
 }
@@ -178,12 +187,13 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := serveWebOf(t, s.HTTP(HTTPConfig{Recheck: time.Millisecond, Verify: func(context.Context, access.Credentials) (Caller, error) {
-				if over.Load() {
-					return refused()
-				}
-				return Caller{Name: "alice"}, nil
-			}}))
+			w := serveWebOf(t, s.HTTP(HTTPConfig{Recheck: time.Millisecond,
+				Verify: func(context.Context, access.Credentials) (Caller, error) {
+					if over.Load() {
+						return refused()
+					}
+					return Caller{Name: "alice"}, nil
+				}}))
 			alice := []string{"Authorization", "Bearer x"}
 			older, err := w.send(t.Context(), http.MethodGet, "", w.connect(alice...)...)
 			if err != nil {
@@ -191,7 +201,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			}
 			defer older.Body.Close()
 			listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:a"]},` + modern + `}}`
-			newer := w.post(t.Context(), listen, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")...)
+			newer := w.post(t.Context(), listen, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method",
+				"subscriptions/listen")...)
 			over.Store(true)
 			for _, res := range []*http.Response{older, newer} {
 				if res.StatusCode != http.StatusOK {

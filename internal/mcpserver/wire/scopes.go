@@ -129,7 +129,8 @@ func (s scopeTable) completionScope(o operation, tools map[string]string) string
 
 // errScope is the answer to a request without its scope.
 func errScope(scope string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the token of this request does not have the scope %q", scope)}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the token of this request does not have the scope %q",
+		scope)}
 }
 
 // requireScope rejects requests whose caller lacks the scope that they need.
@@ -262,7 +263,8 @@ func (s scopeTable) noteRefused(authn authenticator, r *http.Request, o operatio
 	if s.cfg.Access == nil {
 		return
 	}
-	a := Access{Caller: authn.callerFrom(r.Context()), Remote: r.RemoteAddr, Method: knownMethod(o.Method), Code: jsonrpc.CodeInvalidRequest, Duration: took}
+	a := Access{Caller: authn.callerFrom(r.Context()), Remote: r.RemoteAddr, Method: knownMethod(o.Method),
+		Code: jsonrpc.CodeInvalidRequest, Duration: took}
 	if o.Method == "tools/call" {
 		a.BytesIn, a.Tool = len(o.Params.Arguments), knownTool(s.cfg.Tools, o.Params.Name)
 	}

@@ -284,7 +284,8 @@ func (c *lineConn) refuseLine(line []byte) {
 		c.refuse(jsonrpc.CodeInvalidRequest, nil, "batches are not supported; send one JSON-RPC message a line")
 	default:
 		_ = json.Unmarshal(line, &head) // an invalid id stays nil
-		c.refuse(jsonrpc.CodeInvalidRequest, head.ID, `this is no JSON-RPC 2.0 message; it needs "jsonrpc":"2.0", a "method" and, for a call, an "id" that is a string or a number`)
+		c.refuse(jsonrpc.CodeInvalidRequest, head.ID, `this is no JSON-RPC 2.0 message; it needs "jsonrpc":"2.0", a "method" and, for a `+
+			`call, an "id" that is a string or a number`)
 	}
 }
 

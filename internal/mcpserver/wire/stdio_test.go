@@ -196,7 +196,8 @@ func TestCallsEndAfterLingerOrGrace(t *testing.T) {
 				t.Errorf("got %s", a.raw)
 			}
 			if err := <-cause; !errors.Is(err, tt.cause) || fault.KindOf(err) == fault.Internal {
-				t.Errorf("cause = %v, an error of Sandpiper: %v, want %v, none of Sandpiper", err, fault.KindOf(err) == fault.Internal, tt.cause)
+				t.Errorf("cause = %v, an error of Sandpiper: %v, want %v, none of Sandpiper", err, fault.KindOf(err) == fault.Internal,
+					tt.cause)
 			}
 			if err := <-c.ended; err != nil {
 				t.Errorf("ServeStdio = %v", err)

@@ -106,12 +106,15 @@ type taskMethods struct{ *subscriptions }
 // serveTasks serves the methods of the extension, and answers calls with tasks. As with Extension,
 // the middleware answers before the handlers of the SDK.
 func (o taskMethods) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
-	err := mcp.AddReceivingCustomMethod(server, "tasks/get", func(context.Context, *mcp.ServerSession, *getTaskParams) (*passed, error) { return nil, errInternal })
+	err := mcp.AddReceivingCustomMethod(server, "tasks/get",
+		func(context.Context, *mcp.ServerSession, *getTaskParams) (*passed, error) { return nil, errInternal })
 	if err == nil {
-		err = mcp.AddReceivingCustomMethod(server, "tasks/update", func(context.Context, *mcp.ServerSession, *updateTaskParams) (*passed, error) { return nil, errInternal })
+		err = mcp.AddReceivingCustomMethod(server, "tasks/update",
+			func(context.Context, *mcp.ServerSession, *updateTaskParams) (*passed, error) { return nil, errInternal })
 	}
 	if err == nil {
-		err = mcp.AddReceivingCustomMethod(server, "tasks/cancel", func(context.Context, *mcp.ServerSession, *cancelTaskParams) (*passed, error) { return nil, errInternal })
+		err = mcp.AddReceivingCustomMethod(server, "tasks/cancel",
+			func(context.Context, *mcp.ServerSession, *cancelTaskParams) (*passed, error) { return nil, errInternal })
 	}
 	required := map[string]bool{}
 	for _, tool := range tools {
@@ -178,7 +181,8 @@ type taskRequest interface {
 }
 
 // answerTask checks a request about a task, and converts errors.
-func answerTask(ctx context.Context, o taskMethods, req taskRequest, id string, answer func(caller string) (mcp.Result, error)) (mcp.Result, error) {
+func answerTask(ctx context.Context, o taskMethods, req taskRequest, id string, answer func(caller string) (mcp.Result, error)) (mcp.Result,
+	error) {
 	if !declaresTasks(req) {
 		return nil, errNeedsTasks()
 	}

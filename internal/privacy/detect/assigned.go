@@ -35,7 +35,8 @@ func findAssigned(p *passage, start, end int) {
 	if kind == notSecret {
 		return
 	}
-	value, delimited := assignedValue(p, start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' || strings.ToUpper(name) == name
+	value, delimited := assignedValue(p, start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' ||
+		strings.ToUpper(name) == name
 	if start+len(value) < end && quote != 0 || !secretLike(value, kind, delimited) {
 		return
 	}
@@ -115,7 +116,8 @@ func assignedName(p *passage, start int, quote byte) (string, bool) {
 		first = qualifierStart(p, first)
 		return p.text[first:i], true
 	}
-	if quote != 0 && strings.IndexByte(name, '.') >= 0 && strings.IndexByte(p.text[mark:start], ',') >= 0 && p.at(i) == ',' { // f(token.INT, "…")
+	// f(token.INT, "…")
+	if quote != 0 && strings.IndexByte(name, '.') >= 0 && strings.IndexByte(p.text[mark:start], ',') >= 0 && p.at(i) == ',' {
 		return "", false
 	}
 	if name == "string" || name == "str" || name == "value" { // var token string = "…", key="password" value="…"
@@ -141,7 +143,8 @@ func isAloneOnLine(p *passage, start int) bool {
 		end++
 	}
 	rest := p.at(end)
-	return (rest == '\n' || rest == '\r' || rest == 0) && strings.IndexByte(p.text[start:min(end, len(p.text))], '=') < 0 && p.at(end-1) != ':'
+	return (rest == '\n' || rest == '\r' || rest == 0) && strings.IndexByte(p.text[start:min(end, len(p.text))],
+		'=') < 0 && p.at(end-1) != ':'
 }
 
 // previousName returns the name before a type or a second attribute.
@@ -215,7 +218,8 @@ func assignedValue(p *passage, start int, quote byte, kind secretKind) string {
 		if b == quote && quote != 0 || b <= ' ' || b >= 0x7F || b == '\\' {
 			break
 		}
-		if quote == 0 && !p.is(i, tokens) && strings.IndexByte(also, b) < 0 && !(b == ':' && p.is(i-1, alnum) && p.is(i+1, alnum)) { // "id:secret"
+		// "id:secret"
+		if quote == 0 && !p.is(i, tokens) && strings.IndexByte(also, b) < 0 && !(b == ':' && p.is(i-1, alnum) && p.is(i+1, alnum)) {
 			break
 		}
 		i++

@@ -71,8 +71,11 @@ func rows(size int) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
-		fmt.Fprintf(&b, `{"id":%d,"uuid":"%08x-%04x-4%03x-a%03x-%012x","name":"Customer %d","status":"active","email":"user%d@example.com","phone":"+1 415-555-%04d","amount":%d.%02d,"created_at":"2026-%02d-%02dT%02d:%02d:%02dZ","tags":["alpha","beta","gamma"],"description":"A record that was imported from the archive of the previous system"},`,
-			100000+i, r.Uint32(), r.IntN(65536), r.IntN(4096), r.IntN(4096), r.Int64N(1<<48), i, i, i%10000, r.IntN(10000), r.IntN(100), 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60))
+		fmt.Fprintf(&b, `{"id":%d,"uuid":"%08x-%04x-4%03x-a%03x-%012x","name":"Customer `+
+			`%d","status":"active","email":"user%d@example.com","phone":"+1 `+
+			`415-555-%04d","amount":%d.%02d,"created_at":"2026-%02d-%02dT%02d:%02d:%02dZ","tags":["alpha","beta","gamma"],"description":"A record that was imported from the archive of the previous system"},`,
+			100000+i, r.Uint32(), r.IntN(65536), r.IntN(4096), r.IntN(4096), r.Int64N(1<<48), i, i, i%10000, r.IntN(10000), r.IntN(100),
+			1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60))
 	}
 	return b.String()
 }
@@ -82,8 +85,10 @@ func logs(size int) string {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
 	for b.Len() < size {
-		fmt.Fprintf(&b, "2026-11-%02dT%02d:%02d:%02d.%03dZ INFO  request completed method=GET path=/api/v2/items/%d status=200 duration=%dms bytes=%d remote=10.%d.%d.%d agent=\"Mozilla/5.0 (X11; Linux x86_64)\"\n",
-			1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1000), r.IntN(1e6), r.IntN(900), r.IntN(1e5), r.IntN(256), r.IntN(256), r.IntN(256))
+		fmt.Fprintf(&b, "2026-11-%02dT%02d:%02d:%02d.%03dZ INFO  request completed method=GET path=/api/v2/items/%d status=200 "+
+			"duration=%dms bytes=%d remote=10.%d.%d.%d agent=\"Mozilla/5.0 (X11; Linux x86_64)\"\n",
+			1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1000), r.IntN(1e6), r.IntN(900), r.IntN(1e5), r.IntN(256), r.IntN(256),
+			r.IntN(256))
 	}
 	return b.String()
 }
@@ -107,7 +112,9 @@ func ids(size int) string {
 	r := rand.New(rand.NewPCG(7, 8))
 	var b strings.Builder
 	for b.Len() < size {
-		fmt.Fprintf(&b, "  {\n    \"sha\": \"%016x%016x%08x\",\n    \"number\": %d,\n    \"url\": \"https://api.example.com/repos/acme/app/commits/%08x\",\n    \"message\": \"fix the thing\",\n    \"author\": {\n      \"login\": \"octo\",\n      \"id\": %d\n    }\n  },\n",
+		fmt.Fprintf(&b, "  {\n    \"sha\": \"%016x%016x%08x\",\n    \"number\": %d,\n    \"url\": "+
+			"\"https://api.example.com/repos/acme/app/commits/%08x\",\n    \"message\": \"fix the thing\",\n    \"author\": {\n      "+
+			"\"login\": \"octo\",\n      \"id\": %d\n    }\n  },\n",
 			r.Uint64(), r.Uint64(), r.Uint32(), r.IntN(1e6), r.Uint32(), r.IntN(1e8))
 	}
 	return b.String()

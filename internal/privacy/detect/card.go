@@ -56,7 +56,8 @@ func findCard(p *passage, start, _ int) {
 // a word or the groups of a card are required.
 func addTruncatedCard(p *passage, start, end int, all string, sep byte) bool {
 	n := len(all)
-	fixed := n == 15 && (all[0] == '4' || all[0] == '5' && all[1] >= '1' && all[1] <= '5') || n == 14 && all[0] == '3' && (all[1] == '4' || all[1] == '7')
+	fixed := n == 15 && (all[0] == '4' || all[0] == '5' && all[1] >= '1' && all[1] <= '5') ||
+		n == 14 && all[0] == '3' && (all[1] == '4' || all[1] == '7')
 	if !fixed || sep == 0 && p.hint(start) != hintCard || sep != 0 && p.hint(start) == hintNumber {
 		return false
 	}

@@ -48,7 +48,8 @@ func findLicense(p *passage, start, end int) {
 	if b, c := p.at(start-1), p.at(end); b == '+' || b == '/' || c == '+' || c == '/' || c == '=' { // part of base64
 		return
 	}
-	if n := end - start; n >= 5 && n <= 19 && p.hint(start) == hintLicense && !strings.HasPrefix(p.text[start:], "0x") && namesLicense(p, start) {
+	if n := end - start; n >= 5 && n <= 19 && p.hint(start) == hintLicense && !strings.HasPrefix(p.text[start:], "0x") && namesLicense(p,
+		start) {
 		p.add(start, end, 0.7)
 	}
 }

@@ -113,7 +113,8 @@ func letterBefore(p *passage, i int) int {
 
 // unspaced lists scripts without spaces between words: their letters next to an
 // address belong to the sentence.
-var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
+	unicode.Khmer, unicode.Myanmar}
 
 // letterSize returns size if r is a letter or digit that addresses may contain, or 0.
 func letterSize(r rune, size int) int {

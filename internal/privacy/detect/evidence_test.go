@@ -13,7 +13,8 @@ func TestNameNeedsEvidenceInObject(t *testing.T) {
 	for _, c := range []string{
 		`{"name":"Blue Lamp","price":12}`,
 		`{"name":"Central Airport","city":"New York","code":"JFK"}`,
-		`{"name":"Get Weather","description":"Returns the weather","inputSchema":{"type":"object","properties":{"email":{"type":"string"}}}}`,
+		`{"name":"Get Weather","description":"Returns the ` +
+			`weather","inputSchema":{"type":"object","properties":{"email":{"type":"string"}}}}`,
 		`{"name":"Web Server","ip":"8.8.4.4","token":"ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek"}`,
 		`{"name":"«Ada Lovelace»","email":"ada@example.com"}`,
 		`{"email":"ada@example.com","id":5,"name":"«Ada Lovelace»"}`,

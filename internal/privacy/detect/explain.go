@@ -26,10 +26,13 @@ func (s *Scanner) Explain(text string) ([]Explanation, []NearMiss) {
 
 // ruleNames has the rule of each built-in type.
 var ruleNames = map[Type]string{
-	Email: "mail address", Phone: "telephone number", SSN: "US social security number", CreditCard: "card number", IPAddress: "IP address", APIKey: "key, token or password",
-	IBAN: "international bank account number", MACAddress: "hardware address", Crypto: "wallet address", URLCredentials: "user and password in a URL", JWT: "JSON Web Token",
-	PrivateKey: "private key in PEM or PGP armour", USPassport: "US passport number", USDriverLicense: "US driver's license number", USITIN: "US taxpayer number",
-	Name: "name of a person", Address: "postal address",
+	Email: "mail address", Phone: "telephone number", SSN: "US social security number", CreditCard: "card number", IPAddress: "IP address",
+	APIKey: "key, token or password",
+	IBAN:   "international bank account number", MACAddress: "hardware address", Crypto: "wallet address",
+	URLCredentials: "user and password in a URL", JWT: "JSON Web Token",
+	PrivateKey: "private key in PEM or PGP armour", USPassport: "US passport number", USDriverLicense: "US driver's license number",
+	USITIN: "US taxpayer number",
+	Name:   "name of a person", Address: "postal address",
 }
 
 func (s *Scanner) explain(text string, f Finding) Explanation {
@@ -41,7 +44,8 @@ func (s *Scanner) explain(text string, f Finding) Explanation {
 	p := &passage{text: text, keys: &s.rules.keys}
 	value := text[f.Start:f.End]
 	e.Evidence = valueEvidence(p, f, value)
-	if h := hintWord(p, f.Start); h != "" && slices.Contains([]Type{Phone, SSN, CreditCard, IBAN, USPassport, USDriverLicense, USITIN}, f.Type) {
+	if h := hintWord(p, f.Start); h != "" && slices.Contains([]Type{Phone, SSN, CreditCard, IBAN, USPassport, USDriverLicense, USITIN},
+		f.Type) {
 		e.Evidence = append(e.Evidence, fmt.Sprintf("the word %q before it", h))
 	}
 	if key := keyOf(text, f.Start); key != "" {
@@ -65,7 +69,8 @@ func valueEvidence(p *passage, f Finding, value string) []string {
 		return []string{"nine digits", "area, group and serial may have been issued"}
 	case CreditCard:
 		if f.Score < 0.9 {
-			return []string{fmt.Sprintf("%d digits of a network that issues numbers with one more, in the groups of a card or after a word", n)}
+			return []string{fmt.Sprintf("%d digits of a network that issues numbers with one more, in the groups of a card or after a word",
+				n)}
 		}
 		return []string{fmt.Sprintf("%d digits", n), "the Luhn checksum is valid"}
 	case IPAddress:
@@ -74,7 +79,8 @@ func valueEvidence(p *passage, f Finding, value string) []string {
 		return []string{"six bytes in hexadecimal digits"}
 	case IBAN:
 		if f.Score < 0.9 {
-			return []string{"one character less than the country " + strings.ToUpper(value[:2]) + " requires", "a last digit makes the checksum valid"}
+			return []string{"one character less than the country " + strings.ToUpper(value[:2]) + " requires",
+				"a last digit makes the checksum valid"}
 		}
 		return []string{"the length of the country " + strings.ToUpper(value[:2]), "the checksum (mod 97) is valid"}
 	case Crypto:
@@ -115,7 +121,8 @@ func keyEvidence(p *passage, f Finding, value string) []string {
 	}
 	start, quote := valueStart(p, f.Start)
 	if name, ok := assignedName(p, start, quote); ok && secretKindOf(name) != notSecret {
-		return []string{fmt.Sprintf("the name %q", name), fmt.Sprintf("%d characters with %.1f bits each", len(value), entropy(value)), "it is neither a word nor a placeholder"}
+		return []string{fmt.Sprintf("the name %q", name), fmt.Sprintf("%d characters with %.1f bits each", len(value), entropy(value)),
+			"it is neither a word nor a placeholder"}
 	}
 	return []string{"the format of an issuer, or its position in a header, a command or a URL"}
 }

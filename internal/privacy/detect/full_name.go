@@ -22,7 +22,8 @@ func (n *fullName) end() int        { return n.last().end }
 
 // isName decides: nothing may contradict, and by its first word, a candidate needs other evidence.
 func (n *fullName) isName() bool {
-	if n.endsWithInitial() || n.hasOtherWord() || n.precedesThing() || isStreet(n.p.passage, n.start(), n.end()) || n.isThing() || n.endsWithAcronym() {
+	if n.endsWithInitial() || n.hasOtherWord() || n.precedesThing() || isStreet(n.p.passage, n.start(), n.end()) || n.isThing() ||
+		n.endsWithAcronym() {
 		return false
 	}
 	switch first := n.first(); {

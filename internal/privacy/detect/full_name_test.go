@@ -16,7 +16,8 @@ func TestFullNameProperties(t *testing.T) {
 		"endsWithInitial": {(*fullName).endsWithInitial,
 			[]string{"«Ada L.» came"}, []string{"«Ada Lovelace» came"}},
 		"hasOtherWord": {(*fullName).hasOtherWord,
-			[]string{"the «Grace Period» ends", "on «Jackson Street»", "«Zaphod March» came"}, []string{"«Ada Lovelace» came", "«Zaphod March» <z@example.org>"}},
+			[]string{"the «Grace Period» ends", "on «Jackson Street»", "«Zaphod March» came"}, []string{"«Ada Lovelace» came",
+				"«Zaphod March» <z@example.org>"}},
 		"precedesThing": {(*fullName).precedesThing,
 			[]string{"the «Oliver Wyman» Office"}, []string{"the «Oliver Wyman» I know"}},
 		"isThing": {(*fullName).isThing,
@@ -40,7 +41,8 @@ func TestFullNameProperties(t *testing.T) {
 		"isSpeaker": {(*fullName).isSpeaker,
 			[]string{"«Xyzow Kowalski» wrote"}, []string{"«Xyzow Kowalski» there"}},
 		"isName": {(*fullName).isName,
-			[]string{"«Ada Lovelace» came", "met «Will Turner» there"}, []string{"the «Grace Period» ends", "«Ada L.» came", "at 89 «Joaquin Suarez» 4740"}},
+			[]string{"«Ada Lovelace» came", "met «Will Turner» there"}, []string{"the «Grace Period» ends", "«Ada L.» came",
+				"at 89 «Joaquin Suarez» 4740"}},
 	} {
 		for _, text := range c.yes {
 			if !c.holds(candidate(t, text)) {

@@ -29,7 +29,8 @@ var hints = words(map[hint]string{
 	hintCard:     "card cards cc visa mastercard amex credit debit pan maestro",
 	hintIBAN:     "iban ibans",
 	hintVersion:  "version versions ver release released firmware build oid",
-	hintNumber: "order orders invoice tracking transaction ref reference ticket issue isbn issn ean upc sku port page pages pid uid id ids " +
+	hintNumber: "order orders invoice tracking transaction ref reference ticket issue isbn issn ean upc sku port page pages pid uid " +
+		"id ids " +
 		"timestamp time date epoch bytes size count total amount price duration offset line lines row rows",
 })
 

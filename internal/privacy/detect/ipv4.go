@@ -65,10 +65,12 @@ func isVersion(p *passage, start, end int) bool {
 // quadWords maps the words before a quad to whether it is a version or the number of a section.
 var quadWords = func() map[string]bool {
 	m := map[string]bool{}
-	for w := range strings.FieldsSeq("v version versions ver release released firmware build oid revision section sections sect sec chapter clause clauses subclause paragraph para figure fig table appendix annex") {
+	for w := range strings.FieldsSeq("v version versions ver release released firmware build oid revision section sections sect sec " +
+		"chapter clause clauses subclause paragraph para figure fig table appendix annex") {
 		m[w] = true
 	}
-	for w := range strings.FieldsSeq("ip ips ipv address addresses addr host hosts hostname server client remote peer gateway router proxy dns nameserver subnet network node from to via at by connect connected ping") {
+	for w := range strings.FieldsSeq("ip ips ipv address addresses addr host hosts hostname server client remote peer gateway router " +
+		"proxy dns nameserver subnet network node from to via at by connect connected ping") {
 		m[w] = false
 	}
 	return m

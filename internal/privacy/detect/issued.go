@@ -13,7 +13,8 @@ var issuedKeys = recognizer{
 	Examples: []string{
 		"«ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek» and «glpat-xxl90n7ei2yil20mnulo», key = \"«AKIA2E5A6F3B244C7726»\"",
 		"AKIA0E8A9F1B244C9986 and AKIAIOSFODNN7EXAMPLE",
-		"«ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddte», key = \"«AKIA2E5A6F3B244C772»\", AKIA2E5A6F3B244C77 and ghp_rux89mufsmjgzakyqih5fk1qcwjojg2",
+		"«ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddte», key = \"«AKIA2E5A6F3B244C772»\", AKIA2E5A6F3B244C77 and " +
+			"ghp_rux89mufsmjgzakyqih5fk1qcwjojg2",
 	},
 }
 
@@ -59,7 +60,8 @@ func addIssued(p *passage, start int, is issuer) {
 // hasExactLength reports whether keys of this issuer have one length and a prefix that is
 // evidence without it: a key without its last character is then still a key.
 func (is issuer) hasExactLength() bool {
-	return is.least == is.most && (len(is.prefix) > 4 || len(is.prefix) == 4 && (is.extra == "base32" || strings.ContainsAny(is.prefix, "_-.")))
+	return is.least == is.most && (len(is.prefix) > 4 || len(is.prefix) == 4 && (is.extra == "base32" || strings.ContainsAny(is.prefix,
+		"_-.")))
 }
 
 func base32(s string) bool {

@@ -25,7 +25,8 @@ func builtin() map[string]keyHint {
 		customername clientname patientname employeename contactname personname membername guestname passengername ownername holdername cardholder cardholdername
 		accountholder recipientname sendername billingname shippingname attendeename authorname vorname nachname nombre apellido prenom nom`)
 	put(keyHint{typ: nameInObject, accepts: titleCase, score: bareNameScore}, "name")
-	put(keyHint{typ: Name, accepts: titleCase, score: 0.6, evidence: personKey}, "patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
+	put(keyHint{typ: Name, accepts: titleCase, score: 0.6, evidence: personKey},
+		"patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
 	put(keyHint{accepts: anything, evidence: personKey}, `dob dateofbirth birthdate birthday gender salary jobtitle nationality maritalstatus login username employeeid employeeno employeenumber
 		patientid patientno patientnumber studentid passengerid mrn hiredate`)
 	put(keyHint{typ: Name, accepts: listedName, score: 0.6, evidence: roleKey}, `person customer contact student teacher doctor donor candidate subscriber user member author owner
@@ -35,12 +36,14 @@ func builtin() map[string]keyHint {
 		students teachers doctors donors candidates subscribers users members authors owners assignees reporters reviewers managers staff colleagues`)
 	put(keyHint{typ: Address, accepts: addressLike, score: 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
 		billingaddress shippingaddress deliveryaddress residentialaddress customeraddress formattedaddress fulladdress`)
-	put(keyHint{typ: Address, accepts: streetLike, score: 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")
+	put(keyHint{typ: Address, accepts: streetLike, score: 0.7},
+		"street street1 street2 streetname streetline1 addressstreet strasse calle rue")
 	put(keyHint{typ: Phone, accepts: phoneLike, score: 0.8}, `phone phones phonenumber phonenumbers mobile mobilenumber mobilephone cell cellphone cellnumber telephone telephonenumber tel
 		fax faxnumber workphone homephone officephone contactnumber whatsapp msisdn`)
 	put(keyHint{typ: SSN, accepts: nineDigits, score: 0.8}, "ssn socialsecurity socialsecuritynumber")
 	put(keyHint{typ: USPassport, accepts: documentLike, score: 0.75}, "passport passportnumber passportno")
-	put(keyHint{typ: USDriverLicense, accepts: documentLike, score: 0.75}, "driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
+	put(keyHint{typ: USDriverLicense, accepts: documentLike, score: 0.75},
+		"driverlicense driverslicense driverlicensenumber driverslicensenumber driverlicence driverslicence drivinglicence drivinglicense")
 	return m
 }
 

@@ -24,7 +24,8 @@ func findLineLabel(p *passage, colon, _ int) {
 		return
 	}
 	end := colon + 1
-	for end < len(p.text) && end-colon < maxValue && p.text[end] != '\n' && p.text[end] != '\r' && p.text[end] != '\\' && p.text[end] != '"' {
+	for end < len(p.text) && end-colon < maxValue && p.text[end] != '\n' && p.text[end] != '\r' && p.text[end] != '\\' &&
+		p.text[end] != '"' {
 		end++
 	}
 	have := len(p.found)

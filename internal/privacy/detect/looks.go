@@ -24,7 +24,8 @@ func nameLike(v string) bool {
 }
 
 // particles are lower-case words in names.
-var particles = map[string]bool{"van": true, "von": true, "der": true, "den": true, "de": true, "del": true, "da": true, "di": true, "du": true,
+var particles = map[string]bool{"van": true, "von": true, "der": true, "den": true, "de": true, "del": true, "da": true, "di": true,
+	"du": true,
 	"la": true, "le": true, "dos": true, "bin": true, "ibn": true, "al": true, "el": true, "y": true, "zu": true, "ter": true}
 
 // titleCase reports whether v is two to four capitalized words. The key "name" has many

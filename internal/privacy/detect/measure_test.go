@@ -35,8 +35,10 @@ type labelledCase struct {
 
 // floors has the minimum recall and precision on the strong cases.
 var floors = map[detect.Type][2]float64{
-	detect.Email: {1, 1}, detect.Phone: {0.99, 0.99}, detect.SSN: {1, 1}, detect.CreditCard: {1, 1}, detect.IPAddress: {1, 1}, detect.APIKey: {0.97, 0.965},
-	detect.IBAN: {1, 1}, detect.Crypto: {1, 1}, detect.MACAddress: {1, 1}, detect.URLCredentials: {1, 1}, detect.JWT: {1, 1}, detect.PrivateKey: {1, 1},
+	detect.Email: {1, 1}, detect.Phone: {0.99, 0.99}, detect.SSN: {1, 1}, detect.CreditCard: {1, 1}, detect.IPAddress: {1, 1},
+	detect.APIKey: {0.97, 0.965},
+	detect.IBAN:   {1, 1}, detect.Crypto: {1, 1}, detect.MACAddress: {1, 1}, detect.URLCredentials: {1, 1}, detect.JWT: {1, 1},
+	detect.PrivateKey: {1, 1},
 	detect.USPassport: {1, 1}, detect.USDriverLicense: {1, 1}, detect.USITIN: {1, 1},
 }
 
@@ -214,8 +216,10 @@ func score(t *testing.T, c labelledCase, tallies func(detect.Type) []*tally) {
 	}
 }
 
-var known = map[detect.Type]bool{detect.Email: true, detect.Phone: true, detect.SSN: true, detect.CreditCard: true, detect.IPAddress: true, detect.APIKey: true, detect.IBAN: true,
-	detect.MACAddress: true, detect.Crypto: true, detect.URLCredentials: true, detect.JWT: true, detect.PrivateKey: true, detect.USPassport: true, detect.USDriverLicense: true, detect.USITIN: true}
+var known = map[detect.Type]bool{detect.Email: true, detect.Phone: true, detect.SSN: true, detect.CreditCard: true, detect.IPAddress: true,
+	detect.APIKey: true, detect.IBAN: true,
+	detect.MACAddress: true, detect.Crypto: true, detect.URLCredentials: true, detect.JWT: true, detect.PrivateKey: true,
+	detect.USPassport: true, detect.USDriverLicense: true, detect.USITIN: true}
 
 func in[K comparable](m map[K]*tally, k K) *tally {
 	if m[k] == nil {
@@ -231,7 +235,8 @@ func print[K cmp.Ordered](t *testing.T, title string, m map[K]*tally) {
 		if s.want+s.extra == 0 {
 			continue
 		}
-		t.Logf("  %-32v recall %.3f precision %.3f  (%d of %d, %d exact, %d extra)", k, s.recall(), s.precision(), s.hit, s.want, s.exact, s.extra)
+		t.Logf("  %-32v recall %.3f precision %.3f  (%d of %d, %d exact, %d extra)", k, s.recall(), s.precision(), s.hit, s.want, s.exact,
+			s.extra)
 	}
 }
 

@@ -23,7 +23,8 @@ func addNational(p *passage, start int, g digits) {
 	}
 	h := p.hint(start)
 	switch {
-	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && hasContactLabel(p, g.end):
+	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && hasContactLabel(p,
+		g.end):
 		p.add(start, extensionEnd(p, g.end), 0.65)
 	case h == hintNone && (isZIP(p, start, g) || isPaddedQuad(g)):
 	case h == hintNone && (hasExitPrefix(p, start, g) || hasTrunkZero(g) || hasAreaCode(p, start, g)):

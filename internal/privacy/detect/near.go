@@ -51,7 +51,8 @@ func (s *Scanner) nearMisses(text string, found []Finding) (all []NearMiss) {
 	for _, c := range shapes {
 		for _, at := range c.expr().FindAllStringIndex(text, maxNearMisses) {
 			f := Finding{Start: at[0], End: at[1]}
-			if slices.ContainsFunc(found, f.overlaps) || slices.ContainsFunc(all, func(m NearMiss) bool { return m.Start < f.End && f.Start < m.End }) {
+			if slices.ContainsFunc(found, f.overlaps) || slices.ContainsFunc(all,
+				func(m NearMiss) bool { return m.Start < f.End && f.Start < m.End }) {
 				continue
 			}
 			if reason := c.reason(p, f.Start, f.End); reason != "" {

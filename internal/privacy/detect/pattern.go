@@ -50,7 +50,8 @@ func checkType(t Type) error {
 	if typeName.MatchString(string(t)) {
 		return nil
 	}
-	return fault.New(fault.Invalid, "invalid type of personal data %.60q: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(t))
+	return fault.New(fault.Invalid, "invalid type of personal data %.60q: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter",
+		string(t))
 }
 
 // addPatterns adds the matches of the operator's patterns in text[lo:hi].

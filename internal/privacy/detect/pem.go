@@ -9,7 +9,8 @@ var privateKeys = recognizer{
 	Anchors: []anchor{{First: "-", Has: joint, Least: armour, Most: armour, After: " "}},
 	Find:    findPrivateKey,
 	Examples: []string{
-		"x «-----BEGIN RSA PRIVATE KEY-----¶MIIEpQIBAAKCAQEAn6/O8li+SX4m98LLYt/PKSzEmQ++ZBD7Loh9P13f4yQ92EF3¶-----END RSA PRIVATE KEY-----» y",
+		"x «-----BEGIN RSA PRIVATE KEY-----¶MIIEpQIBAAKCAQEAn6/O8li+SX4m98LLYt/PKSzEmQ++ZBD7Loh9P13f4yQ92EF3¶-----END RSA PRIVATE " +
+			"KEY-----» y",
 		"-----BEGIN PUBLIC KEY-----¶MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE¶-----END PUBLIC KEY-----",
 		"-----BEGIN PRIVATE KEY-----¶anything¶-----END PRIVATE KEY-----",
 	},

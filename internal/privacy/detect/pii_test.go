@@ -92,18 +92,23 @@ func TestValueUsesKey(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for text, want := range map[string]string{
-		"card 4111111111111111":                    `card number: 16 digits; the Luhn checksum is valid; the word "card" before it`,
-		"card 411111111111111":                     `card number: 15 digits of a network that issues numbers with one more, in the groups of a card or after a word; the word "card" before it`,
-		"card 4111111111111112":                    "not CREDIT_CARD: the Luhn checksum is wrong",
-		"ring 5551234567":                          `telephone number: 10 digits; the word "ring" before it`,
-		"item 5551234567":                          "not PHONE: without a country code, groups or a word such as phone before it, digits are no telephone number",
-		"order 5551234567":                         `not PHONE: the word "order" before it denotes another number`,
-		`{"first_name": "Ada"}`:                    `name of a person: the key "first_name"`,
-		`{"name": "Ada Lovelace"}`:                 "not NAME: nothing else in the record indicates a person; pii.names: always does not require it",
-		"api_key=your_key_here":                    `not API_KEY: the name "api_key" denotes a secret, and the value is a placeholder`,
-		"version 1.2.3.4":                          "not IP_ADDRESS: a word or an operator before it denotes a version or section, or it begins with zero",
-		"x ghp_rux89mufsmjgzakyqih5fk1qcwjoj":      "",
-		"ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek": `key, token or password: the prefix "ghp_" of its issuer, and 36 to 36 characters after it`,
+		"card 4111111111111111": `card number: 16 digits; the Luhn checksum is valid; the word "card" before it`,
+		"card 411111111111111": `card number: 15 digits of a network that issues numbers with one more, in the ` +
+			`groups of a card or after a word; the word "card" before it`,
+		"card 4111111111111112": "not CREDIT_CARD: the Luhn checksum is wrong",
+		"ring 5551234567":       `telephone number: 10 digits; the word "ring" before it`,
+		"item 5551234567": "not PHONE: without a country code, groups or a word such as phone before it, digits " +
+			"are no telephone number",
+		"order 5551234567":      `not PHONE: the word "order" before it denotes another number`,
+		`{"first_name": "Ada"}`: `name of a person: the key "first_name"`,
+		`{"name": "Ada Lovelace"}`: "not NAME: nothing else in the record indicates a person; pii.names: always does not " +
+			"require it",
+		"api_key=your_key_here": `not API_KEY: the name "api_key" denotes a secret, and the value is a placeholder`,
+		"version 1.2.3.4": "not IP_ADDRESS: a word or an operator before it denotes a version or section, or it " +
+			"begins with zero",
+		"x ghp_rux89mufsmjgzakyqih5fk1qcwjoj": "",
+		"ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek": `key, token or password: the prefix "ghp_" of its issuer, and 36 to 36 characters ` +
+			`after it`,
 	} {
 		found, near := scanner(t).Explain(text)
 		got := ""
@@ -210,10 +215,12 @@ func stream(s *detect.Scanner, text string, size int) (found []detect.Finding, r
 
 // long returns text with values nearly everywhere, so that block boundaries split some.
 func long(size int) string {
-	key := "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n", 40) + "-----END PRIVATE KEY-----\n"
+	key := "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ\n",
+		40) + "-----END PRIVATE KEY-----\n"
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
-		fmt.Fprintf(&b, `{"id": %d, "mail": "jané.roe%d@example.org", "phones": ["+1 415-555-%04d"], "ip": "10.%d.0.1", "url": "https://u:p%dw@h.io/"}`+"\n", i, i, i%10000, i%256, i)
+		fmt.Fprintf(&b, `{"id": %d, "mail": "jané.roe%d@example.org", "phones": ["+1 415-555-%04d"], "ip": "10.%d.0.1", "url": `+
+			`"https://u:p%dw@h.io/"}`+"\n", i, i, i%10000, i%256, i)
 		if i%97 == 0 {
 			b.WriteString(key)
 		}
@@ -222,8 +229,10 @@ func long(size int) string {
 }
 
 func FuzzScan(f *testing.F) {
-	for _, seed := range []string{"a@b.co", "+1 415-555-0132", "https://u:p@h/", "é4111 1111 1111 1111", "2001:db8::1", "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("abcd1234", 9),
-		`{"name": "Ada Lovelace", "phones": ["5551234567"]}`, `\"address\": \"12 Main St\"`, "token = ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "Dear Ünal Öz,", "dl A123*4*5", "Hi Kevin, Ada van Lovelace met J. É. Öz"} {
+	for _, seed := range []string{"a@b.co", "+1 415-555-0132", "https://u:p@h/", "é4111 1111 1111 1111", "2001:db8::1",
+		"-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("abcd1234", 9),
+		`{"name": "Ada Lovelace", "phones": ["5551234567"]}`, `\"address\": \"12 Main St\"`,
+		"token = ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "Dear Ünal Öz,", "dl A123*4*5", "Hi Kevin, Ada van Lovelace met J. É. Öz"} {
 		f.Add(seed, uint16(3))
 	}
 	rules := []*detect.Scanner{scanner(f), proseScanner(f)}

@@ -105,11 +105,13 @@ func (p *prose) addOccurrences(name string, lo, hi int) {
 // addLowerPair adds a given name and a surname in lower case at i.
 func (p *prose) addLowerPair(i int) {
 	first, ok := p.lowerWord(i)
-	if !ok || first.end-i < minLower || p.at(first.end) != ' ' || !first.isGiven() || first.kind&lexicon.CommonGiven == 0 || places[p.text[i:first.end]] {
+	if !ok || first.end-i < minLower || p.at(first.end) != ' ' || !first.isGiven() || first.kind&lexicon.CommonGiven == 0 ||
+		places[p.text[i:first.end]] {
 		return
 	}
 	last, ok := p.lowerWord(first.end + 1)
-	if ok && last.kind&(lexicon.English|lexicon.Thing) == 0 && (last.kind&lexicon.Surname != 0 || last.isUnknown() && last.end-last.start > minLower) {
+	if ok && last.kind&(lexicon.English|lexicon.Thing) == 0 && (last.kind&lexicon.Surname != 0 ||
+		last.isUnknown() && last.end-last.start > minLower) {
 		p.add(first.start, last.end, proseScore)
 	}
 }

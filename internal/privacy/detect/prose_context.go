@@ -22,7 +22,8 @@ func isStreet(p *passage, start, end int) bool {
 
 // isYear reports whether the digits at i are a year.
 func isYear(p *passage, i int) bool {
-	return (strings.HasPrefix(p.text[i:], "19") || strings.HasPrefix(p.text[i:], "20")) && p.is(i+2, digit) && p.is(i+3, digit) && !p.is(i+4, digit)
+	return (strings.HasPrefix(p.text[i:], "19") || strings.HasPrefix(p.text[i:], "20")) && p.is(i+2, digit) && p.is(i+3,
+		digit) && !p.is(i+4, digit)
 }
 
 func afterArticle(p *passage, start int) bool { return follows(p, start, articles) }
@@ -30,7 +31,8 @@ func afterArticle(p *passage, start int) bool { return follows(p, start, article
 // isIntroduced reports whether the text around a name confirms that it is one: a mail address
 // after it, or words before it.
 func isIntroduced(p *passage, start, end int) bool {
-	if after := p.text[end:min(len(p.text), end+80)]; strings.HasPrefix(after, " <") || strings.HasPrefix(after, "  <") || strings.HasPrefix(after, " (") || strings.HasPrefix(after, "\n<") {
+	if after := p.text[end:min(len(p.text), end+80)]; strings.HasPrefix(after, " <") || strings.HasPrefix(after, "  <") ||
+		strings.HasPrefix(after, " (") || strings.HasPrefix(after, "\n<") {
 		address, _, _ := strings.Cut(after[2:], " ")
 		if strings.Contains(address, "@") {
 			return true

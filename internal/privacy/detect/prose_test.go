@@ -81,9 +81,12 @@ func TestExplainNameInProse(t *testing.T) {
 func TestStreamEqualsScanOfNames(t *testing.T) {
 	s := proseScanner(t)
 	texts := map[string]string{"names": strings.Repeat("Hi Kevin, Ada Lovelace met Bonifacy Kaczmarek and Kaczmarek. ", 3000),
-		"capitals": strings.Repeat("Ab Cd ", 20_000), "initials": strings.Repeat("A. B. ", 20_000), "givens": strings.Repeat("Kevin, ", 20_000),
-		"long": strings.Repeat("Kevin", 20_000), "particles": strings.Repeat("Kevin van de ", 8000), "lower": strings.Repeat("john smith ", 10_000),
-		"hyphens": strings.Repeat("Jean-", 20_000), "apostrophes": strings.Repeat("O'", 20_000), "lines": strings.Repeat("Kevin\n", 20_000), "high": strings.Repeat("Ä é", 20_000)}
+		"capitals": strings.Repeat("Ab Cd ", 20_000), "initials": strings.Repeat("A. B. ", 20_000), "givens": strings.Repeat("Kevin, ",
+			20_000),
+		"long": strings.Repeat("Kevin", 20_000), "particles": strings.Repeat("Kevin van de ", 8000), "lower": strings.Repeat("john smith ",
+			10_000),
+		"hyphens": strings.Repeat("Jean-", 20_000), "apostrophes": strings.Repeat("O'", 20_000), "lines": strings.Repeat("Kevin\n", 20_000),
+		"high": strings.Repeat("Ä é", 20_000)}
 	for name, unit := range hostile {
 		texts[name] = strings.Repeat(unit, 40<<10/len(unit)) + "\nAda Lovelace"
 	}
@@ -133,7 +136,8 @@ func TestRecallOfNamesInProse(t *testing.T) {
 		scoreNames(t, sums, "cases", id, texts[id], want)
 	}
 	print(t, "names in prose", sums)
-	for part, floor := range map[string][2]float64{"cases, tuned on": {0.9, 0.9}, "cases, held out": {0.85, 0.9}, "own lines, held out": {0.85, 0.75}} {
+	for part, floor := range map[string][2]float64{"cases, tuned on": {0.9, 0.9}, "cases, held out": {0.85, 0.9},
+		"own lines, held out": {0.85, 0.75}} {
 		if got := in(sums, part); got.want == 0 || got.recall() < floor[0] || got.precision() < floor[1] {
 			t.Errorf("%s: %+v", part, *got)
 		}

@@ -69,7 +69,8 @@ func (p *prose) capital(i int) (w nameWord, ok bool) {
 		}
 		end += size
 	}
-	if end-i >= maxNameWord || p.is(end, digit) || strings.IndexByte("_@\\=(", p.at(end)) >= 0 && end < len(p.text) || p.at(end) == '.' && p.is(end+1, alnum) {
+	if end-i >= maxNameWord || p.is(end, digit) || strings.IndexByte("_@\\=(", p.at(end)) >= 0 && end < len(p.text) ||
+		p.at(end) == '.' && p.is(end+1, alnum) {
 		return w, false
 	}
 	allCaps := letters > 1 && capitals == letters
@@ -84,7 +85,8 @@ func (p *prose) capital(i int) (w nameWord, ok bool) {
 }
 
 // namePrefixes lists the beginnings of names before a second capital.
-var namePrefixes = map[string]bool{"Mc": true, "Mac": true, "De": true, "Di": true, "La": true, "Le": true, "Van": true, "Fitz": true, "Du": true, "Al": true, "El": true}
+var namePrefixes = map[string]bool{"Mc": true, "Mac": true, "De": true, "Di": true, "La": true, "Le": true, "Van": true, "Fitz": true,
+	"Du": true, "Al": true, "El": true}
 
 // link returns the size of a hyphen or apostrophe between letters at i.
 func link(p *passage, i int) int {

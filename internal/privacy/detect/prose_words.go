@@ -32,26 +32,35 @@ doctor job work life age death request`)
 
 // introductions lists texts before a name, which can be any capitalized word if it is not
 // one of English.
-var introductions = []string{"name is", "named", "directed by", "starring", "written by", "sung by", "reported by", "signed by", "authored by", "painted by",
-	"composed by", "reviewed by", "signed-off-by:", "reviewed-by:", "reported-by:", "tested-by:", "acked-by:", "co-authored-by:", "suggested by", "contributed by",
-	"invented by", "created by", "designed by", "produced by", "assigned to", "assistant to", "thanks to", "maintained by", "debianized by", "author is", "maintainer is",
-	"author:", "reporter:", "assignee:", "regards,\n", "sincerely,\n", "cheers,\n", "thanks,\n", "wishes,\n", "yours,\n", "truly,\n", "greetings,\n"}
+var introductions = []string{"name is", "named", "directed by", "starring", "written by", "sung by", "reported by", "signed by",
+	"authored by", "painted by",
+	"composed by", "reviewed by", "signed-off-by:", "reviewed-by:", "reported-by:", "tested-by:", "acked-by:", "co-authored-by:",
+	"suggested by", "contributed by",
+	"invented by", "created by", "designed by", "produced by", "assigned to", "assistant to", "thanks to", "maintained by", "debianized by",
+	"author is", "maintainer is",
+	"author:", "reporter:", "assignee:", "regards,\n", "sincerely,\n", "cheers,\n", "thanks,\n", "wishes,\n", "yours,\n", "truly,\n",
+	"greetings,\n"}
 
 // greetings lists texts before a name alone, also before a rare one.
 var greetings = []string{"hi", "hello", "hey", "dear", "thanks", "thanks,", "thank you", "thank you,", "ask"}
 
 // addressing lists texts before a common given name alone.
 var addressing = append([]string{"asked", "tell", "told", "let", "notify", "call", "called",
-	"contact", "meet", "met", "invite", "invited", "remind", "email", "thank", "with", "from", "to", "by", "for", "cc:", "to:", "from:", "husband", "wife", "son",
-	"daughter", "brother", "sister", "friend", "colleague", "manager", "accountant", "boss", "neighbor", "neighbour", "mother", "father", "uncle", "aunt", "patient", "customer",
-	"saw", "help", "helped", "gave", "given", "visit", "visited", "love", "loves", "marry", "married", "that", "says", "said", "because", "if", "when", "while", "and", "this is"}, greetings...)
+	"contact", "meet", "met", "invite", "invited", "remind", "email", "thank", "with", "from", "to", "by", "for", "cc:", "to:", "from:",
+	"husband", "wife", "son",
+	"daughter", "brother", "sister", "friend", "colleague", "manager", "accountant", "boss", "neighbor", "neighbour", "mother", "father",
+	"uncle", "aunt", "patient", "customer",
+	"saw", "help", "helped", "gave", "given", "visit", "visited", "love", "loves", "marry", "married", "that", "says", "said", "because",
+	"if", "when", "while", "and", "this is"}, greetings...)
 
 var articles = []string{"the", "a", "an", "this", "each", "every", "no", "your", "our"}
 
 // titles lists words before a surname.
-var titles = wordSet("Herr Frau Mme Madame Monsieur Señor Señora Signor Signora Sir Lady Lord Miss Mister Mr Mrs Ms Dr Doctor Prof Professor Uncle Aunt Nurse " +
+var titles = wordSet("Herr Frau Mme Madame Monsieur Señor Señora Signor Signora Sir Lady Lord Miss Mister Mr Mrs Ms Dr Doctor Prof " +
+	"Professor Uncle Aunt Nurse " +
 	"Sergeant Detective Lieutenant Senator")
 
 // groups lists words before a list of surnames.
-var groups = []string{"founders:", "authors:", "members:", "partners:", "owners:", "students:", "colleagues:", "friends:", "players:", "attendees:", "participants:",
+var groups = []string{"founders:", "authors:", "members:", "partners:", "owners:", "students:", "colleagues:", "friends:", "players:",
+	"attendees:", "participants:",
 	"reviewers:", "maintainers:", "contributors:", "editors:", "candidates:", "witnesses:", "directors:", "managers:"}

@@ -53,8 +53,9 @@ func afterTitle(p *passage, i int) int {
 }
 
 // notNames lists words after "Dear" that are not names.
-var notNames = map[string]bool{"Sir": true, "Madam": true, "Team": true, "Customer": true, "All": true, "Colleague": true, "Colleagues": true,
-	"Friend": true, "Friends": true, "Hiring": true, "User": true, "Users": true, "Reader": true, "Support": true, "Members": true}
+var notNames = map[string]bool{"Sir": true, "Madam": true, "Team": true, "Customer": true, "All": true, "Colleague": true,
+	"Colleagues": true,
+	"Friend":     true, "Friends": true, "Hiring": true, "User": true, "Users": true, "Reader": true, "Support": true, "Members": true}
 
 // addPerson adds up to three capitalized words after the space at i.
 func addPerson(p *passage, i int) {

@@ -8,10 +8,11 @@ import (
 
 // Config adds rules of the operator to the built-in ones. Its zero value adds none.
 type Config struct {
-	Patterns []Pattern       `key:"patterns" project:"done"`                                      // searched in every text; each costs time
-	Names    Names           `key:"names,tenant" allow:"never evidence always" project:"tighten"` // when a value under "name" is the name of a person; "" means Evidence
-	Prose    bool            `key:"prose_names,tenant" project:"enable"`                          // search names of persons in prose
-	Keys     map[string]Type // type of the whole value of a key; case and separators are ignored
+	Patterns []Pattern `key:"patterns" project:"done"` // searched in every text; each costs time
+	// when a value under "name" is the name of a person; "" means Evidence
+	Names Names           `key:"names,tenant" allow:"never evidence always" project:"tighten"`
+	Prose bool            `key:"prose_names,tenant" project:"enable"` // search names of persons in prose
+	Keys  map[string]Type // type of the whole value of a key; case and separators are ignored
 }
 
 // Names controls when a value under the key "name" is the name of a person.

@@ -98,7 +98,8 @@ func placeholder(s string) bool {
 	return slices.ContainsFunc(placeholders, func(w string) bool { return strings.Contains(low, w) }) || sequence(low)
 }
 
-var placeholders = []string{"example", "xxxx", "your", "placeholder", "changeme", "change_me", "change-me", "replace", "redacted", "dummy", "insert", "sample",
+var placeholders = []string{"example", "xxxx", "your", "placeholder", "changeme", "change_me", "change-me", "replace", "redacted", "dummy",
+	"insert", "sample",
 	"notareal", "not-a-real", "not_a_real", "****", "....", "<", "${", "{{"}
 
 // sequence reports whether s has ten characters in a row of which each follows the one

@@ -96,7 +96,8 @@ func (st *Stream) decide(final int) {
 		if f.Start < final-evidenceRange || isPending(f.Type) {
 			continue
 		}
-		if !isInternal(f) && isPersonal(f.Type) && (f.Type != Name || f.Score != bareNameScore && f.Score != proseScore) { // a bare name is not evidence for another
+		// a bare name is not evidence for another
+		if !isInternal(f) && isPersonal(f.Type) && (f.Type != Name || f.Score != bareNameScore && f.Score != proseScore) {
 			f.Type = value
 		}
 		if isInternal(f) {

@@ -33,7 +33,8 @@ func findURLCredentials(p *passage, _, start int) {
 		return
 	}
 	secret := p.text[colon+1 : at]
-	if strings.HasPrefix(secret, "$") || strings.HasPrefix(secret, "{") || strings.HasPrefix(secret, "%s") || strings.Trim(secret, "*x.") == "" {
+	if strings.HasPrefix(secret, "$") || strings.HasPrefix(secret, "{") || strings.HasPrefix(secret, "%s") || strings.Trim(secret,
+		"*x.") == "" {
 		return
 	}
 	p.add(start, at, 0.99)

@@ -42,7 +42,10 @@ func (r Restorer) Args(ctx context.Context, ref tool.Ref, args json.RawMessage) 
 			crossing.Types[string(c.typ)] += n
 		}
 	}
-	for _, c := range slices.SortedFunc(maps.Keys(loads), func(a, b load) int { return strings.Compare(a.arg+string(a.typ), b.arg+string(b.typ)) }) {
+	for _, c := range slices.SortedFunc(maps.Keys(loads), func(a,
+		b load) int {
+		return strings.Compare(a.arg+string(a.typ), b.arg+string(b.typ))
+	}) {
 		if !r.scope.rules.allows(ref, c) {
 			crossing.Denied = true
 			return nil, denied(ref, c, r.scope.record(ctx, crossing))

@@ -16,11 +16,13 @@ import (
 // BenchmarkRedact measures redacting an answer, by its content. "plain" is the answer
 // of the smallest execution.
 func BenchmarkRedact(b *testing.B) {
-	plain := map[string]any{"success": true, "result": 2, "output": []string{}, "execution_time_ms": 1, "execution_id": "exec_3bjoyc7wenghegv67ceo744w5b"}
+	plain := map[string]any{"success": true, "result": 2, "output": []string{}, "execution_time_ms": 1,
+		"execution_id": "exec_3bjoyc7wenghegv67ceo744w5b"}
 	rows := func(n int) any {
 		var all []any
 		for i := range n {
-			all = append(all, map[string]any{"id": i, "name": fmt.Sprintf("Ada Lovelace %d", i), "email": fmt.Sprintf("ada%d@example.com", i), "amount": 12.5, "note": "paid late, twice"})
+			all = append(all, map[string]any{"id": i, "name": fmt.Sprintf("Ada Lovelace %d", i),
+				"email": fmt.Sprintf("ada%d@example.com", i), "amount": 12.5, "note": "paid late, twice"})
 		}
 		return map[string]any{"success": true, "result": all, "output": []string{"12 rows", "done"}}
 	}
@@ -58,7 +60,8 @@ func BenchmarkCall(b *testing.B) {
 	r := newRig(b, redact.Config{Mode: redact.Egress, Filter: guardrail.NewFilter(true, true)})
 	e, ref := r.gate(), tool.Ref{Server: "crm", Tool: "add"}
 	args := json.RawMessage(`{"name":"Ada Lovelace","email":"ada@example.com","amount":12.5}`)
-	res := tool.Result{Structured: json.RawMessage(`{"id":5,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-11-21T10:00:00Z"}`)}
+	res := tool.Result{Structured: json.RawMessage(`{"id":5,"name":"Ada ` +
+		`Lovelace","email":"ada@example.com","created":"2026-11-21T10:00:00Z"}`)}
 	for b.Loop() {
 		if _, err := e.Restorer().Args(context.Background(), ref, args); err != nil {
 			b.Fatal(err)
@@ -74,8 +77,10 @@ func BenchmarkCall(b *testing.B) {
 // time per byte must not depend on the length.
 func BenchmarkHostile(b *testing.B) {
 	for name, unit := range map[string]string{
-		"digits": "1234567890", "mail addresses": "a@", "beginnings of tokens": "[EMAIL_", "tokens": "[EMAIL_aaaaaaaaaaaaaaaa]", "escapes": `\u0041`,
-		"base64": "QUFBQUFBQUFBQUFB", "hexadecimal": "61406163", "letters apart": "a b ", "URL encoding": "%41", "strings": `","`, "open JSON": `[{"a":`, "columns": "name,a\n",
+		"digits": "1234567890", "mail addresses": "a@", "beginnings of tokens": "[EMAIL_", "tokens": "[EMAIL_aaaaaaaaaaaaaaaa]",
+		"escapes": `\u0041`,
+		"base64":  "QUFBQUFBQUFBQUFB", "hexadecimal": "61406163", "letters apart": "a b ", "URL encoding": "%41", "strings": `","`,
+		"open JSON": `[{"a":`, "columns": "name,a\n",
 	} {
 		for _, size := range []int{64 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d KB", name, size>>10), func(b *testing.B) {

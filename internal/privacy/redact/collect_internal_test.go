@@ -72,7 +72,8 @@ func TestCollectAllSearchesSameTextOnce(t *testing.T) {
 		}
 		return c.index
 	}
-	keys := `{"result":{"ada@example.com":1,"phone":"212-555-0123"},"bob@example.com":[{"email":"` + strings.Repeat(`x`, 1000) + `@example.com"}]}`
+	keys := `{"result":{"ada@example.com":1,"phone":"212-555-0123"},"bob@example.com":[{"email":"` + strings.Repeat(`x`,
+		1000) + `@example.com"}]}`
 	deep := `"eve@example.com"`
 	for range maxDepth {
 		deep = encode(t, []string{deep})
@@ -82,7 +83,8 @@ func TestCollectAllSearchesSameTextOnce(t *testing.T) {
 		text string
 		once bool
 	}{"JSON": {keys, true}, "deep JSON": {"[" + deep + "]", true}, "text": {"bob@example.com 078-05-1120", false}} {
-		for key, whole := range map[string]string{"same": c.text, "string": encode(t, map[string]any{"ssn": c.text, "id": 1}), "list": encode(t, []any{c.text, c.text})} {
+		for key, whole := range map[string]string{"same": c.text, "string": encode(t, map[string]any{"ssn": c.text, "id": 1}),
+			"list": encode(t, []any{c.text, c.text})} {
 			want := collect(c.text)
 			maps.Copy(want, collect(whole))
 			searched = 0
@@ -140,7 +142,8 @@ func texts(t *testing.T) map[string]string {
 	all["strings without escapes"] = encode(t, slices.Concat(plain, plain, plain, plain))
 	var rows, keys, nested []any
 	for i, l := range lines {
-		rows = append(rows, map[string]any{"id": i, "name": "Ada Lovelace", "note": l, "ssn": 219_09_9000 + i%1000, "phone": []any{2125550100 + i, l}})
+		rows = append(rows, map[string]any{"id": i, "name": "Ada Lovelace", "note": l, "ssn": 219_09_9000 + i%1000,
+			"phone": []any{2125550100 + i, l}})
 		keys = append(keys, map[string]any{l: l, "email": map[string]any{fmt.Sprintf("u%d@example.com", i): i}})
 		nested = append(nested, encode(t, map[string]any{"body": encode(t, []any{l, i}), "to": fmt.Sprintf("u%d@example.com", i)}))
 	}

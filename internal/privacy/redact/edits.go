@@ -14,8 +14,9 @@ import (
 type replacer struct {
 	disclosed    func(context.Context, []vault.Token) (map[vault.Token]bool, error) // which tokens may stay; nil: none
 	createTokens func(context.Context, []vault.Value) ([]vault.Token, error)        // nil leaves values in place
-	keepForeign  bool                                                               // text with the syntax of a token is not marked as foreign
-	local        *LocalTokens                                                       // tokens of the interpreter, which are replaced as their values are
+	// text with the syntax of a token is not marked as foreign
+	keepForeign bool
+	local       *LocalTokens // tokens of the interpreter, which are replaced as their values are
 
 	values []vault.Value
 	index  map[vault.Value]int // of each value in values

@@ -72,7 +72,8 @@ func TestBothDirectionsDecodeTheSame(t *testing.T) {
 			}
 			for place, args := range map[string]any{
 				"argument": map[string]any{"n": 1, "text": text}, "object": map[string]any{"text": map[string]any{"a": []any{1, text}}},
-				"key": map[string]any{"text": map[string]any{text: 1}}, "JSON": map[string]any{"text": marshalBody(map[string]string{"inner": text})},
+				"key":    map[string]any{"text": map[string]any{text: 1}},
+				"JSON":   map[string]any{"text": marshalBody(map[string]string{"inner": text})},
 				"pieces": map[string]any{"text": []string{text[:len(text)/2], text[len(text)/2:]}},
 			} {
 				if place == "pieces" && text != v {
@@ -88,7 +89,8 @@ func TestBothDirectionsDecodeTheSame(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{`{"text":"nothing of note","n":12345678,"list":["a","b"],"data":"QUJDREVGR0hJSktM"}`, `{}`, `[1]`, `"x"`} {
+	for _, args := range []string{`{"text":"nothing of note","n":12345678,"list":["a","b"],"data":"QUJDREVGR0hJSktM"}`, `{}`, `[1]`,
+		`"x"`} {
 		if got, err := e.Restorer().Args(t.Context(), ref, json.RawMessage(args)); err != nil || string(got) != args {
 			t.Errorf("%s became %s, %v", args, got, err)
 		}

@@ -84,7 +84,10 @@ func (s *scope) hasExceptionFor(ref tool.Ref) bool {
 	if slices.ContainsFunc(s.rules.cfg.Exceptions, scoped) {
 		return true
 	}
-	return s.owner.Vault != nil && s.owner.Vault.Exceptions.Has(func(tool, key string) bool { return scoped(Exception{Tool: tool, Key: key}) })
+	return s.owner.Vault != nil && s.owner.Vault.Exceptions.Has(func(tool,
+		key string) bool {
+		return scoped(Exception{Tool: tool, Key: key})
+	})
 }
 
 // skips reports whether an exception applies to a value in an answer of a tool, and records

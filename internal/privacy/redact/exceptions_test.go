@@ -32,10 +32,12 @@ func TestExceptionsOfTheConfiguration(t *testing.T) {
 		text      string
 		want      string
 	}{
-		"value":                     {redact.Exception{Value: "Help@example.com"}, "help@example.com or ada@example.com", "help@example.com or <EMAIL>"},
-		"value in another":          {redact.Exception{Value: "lp@example.com"}, "help@example.com", "<EMAIL>"},
-		"value encoded":             {redact.Exception{Value: "help@example.com"}, "aGVscEBleGFtcGxlLmNvbQ==", "aGVscEBleGFtcGxlLmNvbQ=="},
-		"type":                      {redact.Exception{Types: []detect.Type{detect.IPAddress}}, "8.8.4.4 help@example.com", "8.8.4.4 <EMAIL>"},
+		"value": {redact.Exception{Value: "Help@example.com"}, "help@example.com or ada@example.com",
+			"help@example.com or <EMAIL>"},
+		"value in another": {redact.Exception{Value: "lp@example.com"}, "help@example.com", "<EMAIL>"},
+		"value encoded":    {redact.Exception{Value: "help@example.com"}, "aGVscEBleGFtcGxlLmNvbQ==", "aGVscEBleGFtcGxlLmNvbQ=="},
+		"type": {redact.Exception{Types: []detect.Type{detect.IPAddress}}, "8.8.4.4 help@example.com",
+			"8.8.4.4 <EMAIL>"},
 		"value of another type":     {redact.Exception{Types: []detect.Type{detect.Phone}, Value: "8.8.4.4"}, "8.8.4.4", "<IP_ADDRESS>"},
 		"key that code writes":      {redact.Exception{Key: "tag"}, `{"tag":"8.8.4.4"}`, `{"tag":"<IP_ADDRESS>"}`},
 		"tool without an answer":    {redact.Exception{Tool: "*"}, "8.8.4.4", "<IP_ADDRESS>"},
@@ -149,7 +151,8 @@ func TestStoredExceptions(t *testing.T) {
 
 func TestStrictModeHonorsExceptions(t *testing.T) {
 	for ref, want := range map[tool.Ref]string{builds: `{"host":"9.8.4.4"}`, crm: `{"host":"<IP_ADDRESS>"}`} {
-		r := newRig(t, redact.Config{Mode: redact.Strict, Exceptions: []redact.Exception{{Tool: "ci.*", Types: []detect.Type{detect.IPAddress}}}})
+		r := newRig(t, redact.Config{Mode: redact.Strict, Exceptions: []redact.Exception{{Tool: "ci.*",
+			Types: []detect.Type{detect.IPAddress}}}})
 		r.ada.Local = redact.NewLocalTokens()
 		res, err := r.gate().Ingester().From(ref).Result(t.Context(), tool.Result{Structured: json.RawMessage(`{"host":"9.8.4.4"}`)})
 		if got := shown(string(res.Structured)); err != nil || got != want {

@@ -9,7 +9,8 @@ import (
 )
 
 func TestNonPublicAddressesStay(t *testing.T) {
-	local := []string{"127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.9", "192.168.1.77", "169.254.10.20", "192.0.2.77", "198.51.100.7", "203.0.113.9", "0.0.0.0",
+	local := []string{"127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.9", "192.168.1.77", "169.254.10.20", "192.0.2.77", "198.51.100.7",
+		"203.0.113.9", "0.0.0.0",
 		"::1", "fe80::1:2", "fd12:3456:789a::1", "2001:db8::8a2e:370:7334", "10.0.0.0/8", "192.168.1.0/24", "::ffff:10.0.0.1"}
 	public := []string{"8.8.4.4", "172.32.0.1", "2a00:1450:4001:81b::200e", "100.64.0.1", "203.0.114.9", "8.8.8.0/24"}
 	for name, c := range map[string]struct {
@@ -65,15 +66,17 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 		args string
 		want string
 	}{
-		"code":                   {redact.Egress, `{"code":"print('ada@example.com')"}`, "ada@example.com, <SSN>, <NAME>, <PHONE>"},
-		"any argument":           {redact.Egress, `{"query":{"x":["131-42-4002"]},"code":"f(\"Ada Lovelace\")"}`, "<EMAIL>, 131-42-4002, Ada Lovelace, <PHONE>"},
+		"code": {redact.Egress, `{"code":"print('ada@example.com')"}`, "ada@example.com, <SSN>, <NAME>, <PHONE>"},
+		"any argument": {redact.Egress, `{"query":{"x":["131-42-4002"]},"code":"f(\"Ada Lovelace\")"}`,
+			"<EMAIL>, 131-42-4002, Ada Lovelace, <PHONE>"},
 		"a number":               {redact.Egress, `{"code":"x","ssn":131424002}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"}, // different spelling
 		"variables do not count": {redact.Egress, `{"code":"x","context_vars":{"a":"ada@example.com"}}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
-		"nor a part of a word":   {redact.Egress, `{"code":"xada@example.com 131-42-40021 Ada Lovelaces 1(212) 555-01234"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
-		"nor another value":      {redact.Egress, `{"code":"bob@example.com Ada"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
-		"nor in mode strict":     {redact.Strict, `{"code":"ada@example.com Ada Lovelace"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
-		"nothing":                {redact.Egress, ``, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
-		"no JSON":                {redact.Egress, `{"code":"ada@example.com`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
+		"nor a part of a word": {redact.Egress, `{"code":"xada@example.com 131-42-40021 Ada Lovelaces 1(212) 555-01234"}`,
+			"<EMAIL>, <SSN>, <NAME>, <PHONE>"},
+		"nor another value":  {redact.Egress, `{"code":"bob@example.com Ada"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
+		"nor in mode strict": {redact.Strict, `{"code":"ada@example.com Ada Lovelace"}`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
+		"nothing":            {redact.Egress, ``, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
+		"no JSON":            {redact.Egress, `{"code":"ada@example.com`, "<EMAIL>, <SSN>, <NAME>, <PHONE>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode})
@@ -93,7 +96,8 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 // The items of output are also searched joined. A value that the model may see is still
 // the end of one item and no part of a value that begins in another.
 func TestExemptValueDoesNotContinueAnotherItem(t *testing.T) {
-	for _, items := range [][]string{{"call zoe@corp.example now", "zoe@corp.example"}, {"host 1", "10.1.2.3"}, {"ab", "zoe@corp.example"}} {
+	for _, items := range [][]string{{"call zoe@corp.example now", "zoe@corp.example"}, {"host 1", "10.1.2.3"},
+		{"ab", "zoe@corp.example"}} {
 		e := newRig(t, redact.Config{Mode: redact.Egress}).wrote(`{"code":"print('zoe@corp.example')"}`)
 		body := map[string]any{"output": items}
 		if got, want := redacted(t, e, body), marshalBody(body); got != want {
@@ -117,7 +121,8 @@ func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 
 func TestEscapedNameNeedsEvidence(t *testing.T) {
 	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
-	body := json.RawMessage(`[{"name":"Jos\u00e9 N\u00fa\u00f1ez","email":"jn@example.com"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"Zo\u00eb Li"}}]`)
+	body := json.RawMessage(`[{"name":"Jos\u00e9 N\u00fa\u00f1ez","email":"jn@example.com"},{"name":"Caf\u00e9 ` +
+		`Bleu","price":3},{"patient":{"name":"Zo\u00eb Li"}}]`)
 	want := `[{"name":"<NAME>","email":"<EMAIL>"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"<NAME>"}}]`
 	if got := shown(redacted(t, e, body)); got != want {
 		t.Errorf("got %s", got)

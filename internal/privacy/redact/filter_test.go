@@ -13,9 +13,10 @@ func TestFilterAppliesInEveryMode(t *testing.T) {
 	for _, mode := range redact.Modes {
 		e := newRig(t, redact.Config{Mode: mode, Reveal: true, Filter: guardrail.NewFilter(true, true)}).gate()
 		messages := map[string]redact.Message{
-			"JSON":           {Body: map[string]any{"output": []string{said}}, Sources: "crm"},
-			"text":           {Body: said, Sources: "crm"},
-			"page":           {Body: map[string]any{"content": redact.PagePlaceholder}, Page: &redact.Page{Text: said, End: len(said)}, Sources: "crm"},
+			"JSON": {Body: map[string]any{"output": []string{said}}, Sources: "crm"},
+			"text": {Body: said, Sources: "crm"},
+			"page": {Body: map[string]any{"content": redact.PagePlaceholder}, Page: &redact.Page{Text: said, End: len(said)},
+				Sources: "crm"},
 			"sanitized text": {Body: said, Sanitized: true, Sources: "crm"},
 		}
 		if mode != redact.Off {

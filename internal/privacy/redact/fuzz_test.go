@@ -13,8 +13,10 @@ import (
 // original. Redacting twice equals redacting once, except for foreign tokens.
 func FuzzRedactRestore(f *testing.F) {
 	for _, s := range []string{
-		"mail ada@example.com", `{"ssn":123456789}`, `["ada@exam","ple.com"]`, `{"a":"{\"b\":\"ada@example.com\\n\"}"}`, `"`, `{"a":`, "\\u0061da@example.com",
-		`{"ada@example.com":[4111111111111111,{"phone":"(212) 555-0123"}]}`, "YWRhQGV4YW1wbGUuY29t", "[EMAIL_aaaaaaaaaaaaaaaa]", `[["x\ty","a d a @ e x a m p l e . c o m"]]`,
+		"mail ada@example.com", `{"ssn":123456789}`, `["ada@exam","ple.com"]`, `{"a":"{\"b\":\"ada@example.com\\n\"}"}`, `"`, `{"a":`,
+		"\\u0061da@example.com",
+		`{"ada@example.com":[4111111111111111,{"phone":"(212) 555-0123"}]}`, "YWRhQGV4YW1wbGUuY29t", "[EMAIL_aaaaaaaaaaaaaaaa]",
+		`[["x\ty","a d a @ e x a m p l e . c o m"]]`,
 	} {
 		f.Add(s, false)
 		f.Add(s, true)
@@ -39,7 +41,8 @@ func FuzzRedactRestore(f *testing.F) {
 		}
 		var object map[string]any // or an array; a bare number is text
 		var list []any
-		if (json.Unmarshal([]byte(text), &object) == nil || json.Unmarshal([]byte(text), &list) == nil) && text != "null" && !json.Valid([]byte(out)) {
+		if (json.Unmarshal([]byte(text), &object) == nil || json.Unmarshal([]byte(text), &list) == nil) && text != "null" &&
+			!json.Valid([]byte(out)) {
 			t.Fatalf("redact JSON %q: %q", text, out)
 		}
 		if places := vault.FindTokens(text); len(places) > 0 || strings.Contains(text, "\\u00") || spread(out) {

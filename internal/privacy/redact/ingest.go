@@ -115,7 +115,8 @@ func (g Ingester) text(ctx context.Context, text string, large *[]string) (strin
 		return text, err
 	}
 	if g.scope.isStrict() && g.scope.owner.Local != nil {
-		p := &redaction{turn: g.scope.turn, search: search{find: g.findForCode, adjustKey: g.scope.rules.cfg.Scanner.Person}} // without local: servers never receive interpreter-local tokens
+		// without local: servers never receive interpreter-local tokens
+		p := &redaction{turn: g.scope.turn, search: search{find: g.findForCode, adjustKey: g.scope.rules.cfg.Scanner.Person}}
 		p.createTokens = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			g.scope.vault().index(values) // texts that do not pass through code may contain them too
 			return g.scope.owner.Local.createAll(values), nil

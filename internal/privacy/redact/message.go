@@ -67,7 +67,8 @@ func (s Redacted) Content() (text string, images []Image, failed bool, err error
 func (s Redacted) Neutralized() int { return s.neutralized }
 
 // Changed begins the sentence about neutralized text for a model.
-const Changed = "images, tags or control characters in this text were changed, so that nothing loads: writing it back would change the original"
+const Changed = "images, tags or control characters in this text were changed, so that nothing loads: writing it back would change the " +
+	"original"
 
 func marshalBody(body any) (string, error) {
 	if s, ok := body.(string); ok {
@@ -98,7 +99,8 @@ func withNeutralized(text string, n int) string {
 	if n == 0 {
 		return text
 	}
-	with := withMember(text, "as_it_is", Changed+". Code works on the original: edit it there, for instance write_file(f, read_file(f).replace(old, new))")
+	with := withMember(text, "as_it_is", Changed+". Code works on the original: edit it there, for instance write_file(f, "+
+		"read_file(f).replace(old, new))")
 	if with == text {
 		return text
 	}

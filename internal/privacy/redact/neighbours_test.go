@@ -126,16 +126,21 @@ func TestKnownNamesAreReplacedInSlugs(t *testing.T) {
 	}
 	e.Ingester().Wait()
 	for _, as := range []string{
-		"Zebulon_Quarterstaff", "zebulon-quarterstaff", "Zebulon.Quarterstaff", "ZEBULON/QUARTERSTAFF", "Zebulon__Quarterstaff", "Zebulon_-_Quarterstaff",
-		"ZebulonQuarterstaff", "zebulonquarterstaff", "zebulon+quarterstaff", "zebulon%20quarterstaff", "Zebulon,Quarterstaff", `zebulon\quarterstaff`, "zebulon~quarterstaff",
+		"Zebulon_Quarterstaff", "zebulon-quarterstaff", "Zebulon.Quarterstaff", "ZEBULON/QUARTERSTAFF", "Zebulon__Quarterstaff",
+		"Zebulon_-_Quarterstaff",
+		"ZebulonQuarterstaff", "zebulonquarterstaff", "zebulon+quarterstaff", "zebulon%20quarterstaff", "Zebulon,Quarterstaff",
+		`zebulon\quarterstaff`, "zebulon~quarterstaff",
 		"j_r_o_brien", "J.R.O'Brien", "jr-obrien", "12_main_street_springfield", "12-Main-Street,-Springfield",
 		"zoe-unal-oz", "zoë_ünal_öz", "ZOË.ÜNAL.ÖZ", "ZOË ÜNAL-ÖZ", "иван_петров", "ИВАН ПЕТРОВ", "иван петров",
 	} {
 		for _, form := range []string{"%s", "reports/%s.txt", "2026-11-28_%s_v2.tar.gz", "workspace:///a.b/%s/c.csv", "by %s", "x_%s"} {
 			name := fmt.Sprintf(form, as)
 			for place, body := range map[string]any{
-				"text": name, "cursor": base64.StdEncoding.EncodeToString([]byte("workspace://" + name)), "query": "q=" + url.QueryEscape(name+" "), "files": map[string]any{"success": true, "path": "out.d", "files": []string{"a_b.txt", name}, "count": 2},
-				"key": map[string]any{"result": map[string]int{name: 1}}, "hint": map[string]any{"error": "there is no file zeb.txt: did you mean " + name + "?"},
+				"text": name, "cursor": base64.StdEncoding.EncodeToString([]byte("workspace://" + name)),
+				"query": "q=" + url.QueryEscape(name+" "), "files": map[string]any{"success": true, "path": "out.d",
+					"files": []string{"a_b.txt", name}, "count": 2},
+				"key":  map[string]any{"result": map[string]int{name: 1}},
+				"hint": map[string]any{"error": "there is no file zeb.txt: did you mean " + name + "?"},
 			} {
 				frame := marshalBody(strings.Replace(name, as, "", 1))
 				if strings.Contains(as, "%") && (place == "cursor" || place == "query") { // two layers
@@ -172,8 +177,9 @@ func TestKnownWordsAreReplacedInSlugs(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"zebulon_quarterstaff.txt": "<NAME>_<NAME>.txt", "ZEBULON-Quarterstaff": "<NAME>-<NAME>", "quarterstaff.txt": "<NAME>.txt", "out/QUARTERSTAFF/a": "out/<NAME>/a",
-		"ünalöz.txt": "<NAME>.txt", "ÜNALÖZ-1": "<NAME>-1", "unaloz_1": "<NAME>_1",
+		"zebulon_quarterstaff.txt": "<NAME>_<NAME>.txt", "ZEBULON-Quarterstaff": "<NAME>-<NAME>", "quarterstaff.txt": "<NAME>.txt",
+		"out/QUARTERSTAFF/a": "out/<NAME>/a",
+		"ünalöz.txt":         "<NAME>.txt", "ÜNALÖZ-1": "<NAME>-1", "unaloz_1": "<NAME>_1",
 		"Grace_period": "<NAME>_period",
 		base64.StdEncoding.EncodeToString([]byte("workspace:///quarterstaff.txt")): "d29ya3NwYWNlOi8v<NAME>eHQ=",
 	} {
@@ -189,7 +195,8 @@ func TestKnownWordsAreReplacedInSlugs(t *testing.T) {
 func TestKnownNumbersAreReplacedWithSeparatorsOfThousands(t *testing.T) {
 	e := informed(t)
 	for _, digits := range []string{"4111111111111111", "131424002", "2125550123"} {
-		for name, format := range map[string]string{"comma": ",", "underscore": "_", "apostrophe": "'", "typographic": "’", "point": ".", "blank": " ", "narrow": "\u202f", "thin": "\u2009"} {
+		for name, format := range map[string]string{"comma": ",", "underscore": "_", "apostrophe": "'", "typographic": "’", "point": ".",
+			"blank": " ", "narrow": "\u202f", "thin": "\u2009"} {
 			text := digits
 			for i := len(text) - 3; i > 0; i -= 3 {
 				text = text[:i] + format + text[i:]
@@ -241,7 +248,8 @@ func TestFormattedValuesAreReplaced(t *testing.T) {
 			next := values[(i+5)%len(values)]
 			texts := []string{format(v), format(v) + " " + format(next)}
 			if !strings.HasPrefix(name, "groups") { // which remove the separators
-				texts = append(texts, format(v+" "+next), format(v+"-"+next), format(v+next), format(v+next+values[(i+9)%len(values)]), format(v+"x"+next))
+				texts = append(texts, format(v+" "+next), format(v+"-"+next), format(v+next), format(v+next+values[(i+9)%len(values)]),
+					format(v+"x"+next))
 			}
 			for _, text := range texts {
 				for place, form := range forms {

@@ -118,7 +118,8 @@ func TestAnswersCountTheirTokens(t *testing.T) {
 		t.Error("a key was added to the text of a file: " + got)
 	}
 	off := newRig(t, redact.Config{Mode: redact.Off})
-	if got := redacted(t, off.gate(), redact.Message{Body: map[string]string{"to": "ada@example.com"}, CountTokens: true}); got != `{"to":"ada@example.com"}` {
+	if got := redacted(t, off.gate(), redact.Message{Body: map[string]string{"to": "ada@example.com"},
+		CountTokens: true}); got != `{"to":"ada@example.com"}` {
 		t.Error(got)
 	}
 }
@@ -136,7 +137,8 @@ func TestRedactAndRestore(t *testing.T) {
 		"a list under a key": {json.RawMessage(`{"phones":["(212) 555-0123"]}`), `{"phones":["<PHONE>"]}`},
 		"a name by its key":  {json.RawMessage(`{"first_name":"Grace"}`), `{"first_name":"<NAME>"}`},
 		"escapes":            {json.RawMessage(`{"a":"x\nada@example.com\t\u0061da@example.com"}`), `{"a":"x\n<EMAIL>\t<EMAIL>"}`},
-		"JSON in a string":   {map[string]any{"body": `{"ssn": 123456789, "to": "ada@example.com"}`}, `{"body":"{\"ssn\": \"<SSN>\", \"to\": \"<EMAIL>\"}"}`},
+		"JSON in a string": {map[string]any{"body": `{"ssn": 123456789, "to": "ada@example.com"}`},
+			`{"body":"{\"ssn\": \"<SSN>\", \"to\": \"<EMAIL>\"}"}`},
 		"JSON in JSON in JSON": {map[string]any{"a": `{"b":"{\"to\":\"ada@example.com\"}"}`},
 			`{"a":"{\"b\":\"{\\\"to\\\":\\\"<EMAIL>\\\"}\"}"}`},
 		"a text that is JSON":   {`{"ssn": 123456789}`, `{"ssn": "<SSN>"}`},
@@ -144,14 +146,18 @@ func TestRedactAndRestore(t *testing.T) {
 		"base64":                {"YWRhQGV4YW1wbGUuY29t", "<EMAIL>"},
 		"hexadecimal":           {"616461406578616d706c652e636f6d", "<EMAIL>"},
 		"a URL":                 {"https://x.example/?q=ada%40example.com&r=1", "https://x.example/?q=<EMAIL>&r=1"},
-		"lines of a table":      {map[string]any{"output": []string{"id,full_name,city\r", "1,Ada Lovelace,London\r", "2,Grace Hopper,Rome\r"}}, `{"output":["id,full_name,city\r","1,<NAME>,London\r","2,<NAME>,Rome\r"]}`},
-		"lines of a data frame": {[]string{"      full_name  n", "0  Ada Lovelace  1", "1  Grace Hopper  2"}, `["      full_name  n","0  <NAME>  1","1  <NAME>  2"]`},
-		"a label in each line":  {[]string{"first_name: Ada", "name: Ada Lovelace"}, `["first_name: <NAME>","name: <NAME>"]`},
-		"a name without a key":  {[]string{"Hello Ida Rhodes", "{'full_name': 'Ida Rhodes'}", "Bye IDA RHODES"}, `["Hello <NAME>","{'full_name': '<NAME>'}","Bye <NAME>"]`},
-		"a URL of JSON":         {"%7B%22ssn%22%3A%20%22196-49-3942%22%7D", "%7B%22ssn%22%3A%20%22<SSN>%22%7D"},
-		"nothing":               {map[string]any{"success": true, "result": []int{1, 2}}, `{"result":[1,2],"success":true}`},
-		"no text at all":        {"", ""},
-		"a traceback":           {"File \"<code>\", line 1\nValueError: no 4111 1111 1111 1111", "File \"<code>\", line 1\nValueError: no <CREDIT_CARD>"},
+		"lines of a table": {map[string]any{"output": []string{"id,full_name,city\r", "1,Ada Lovelace,London\r",
+			"2,Grace Hopper,Rome\r"}}, `{"output":["id,full_name,city\r","1,<NAME>,London\r","2,<NAME>,Rome\r"]}`},
+		"lines of a data frame": {[]string{"      full_name  n", "0  Ada Lovelace  1", "1  Grace Hopper  2"},
+			`["      full_name  n","0  <NAME>  1","1  <NAME>  2"]`},
+		"a label in each line": {[]string{"first_name: Ada", "name: Ada Lovelace"}, `["first_name: <NAME>","name: <NAME>"]`},
+		"a name without a key": {[]string{"Hello Ida Rhodes", "{'full_name': 'Ida Rhodes'}", "Bye IDA RHODES"},
+			`["Hello <NAME>","{'full_name': '<NAME>'}","Bye <NAME>"]`},
+		"a URL of JSON":  {"%7B%22ssn%22%3A%20%22196-49-3942%22%7D", "%7B%22ssn%22%3A%20%22<SSN>%22%7D"},
+		"nothing":        {map[string]any{"success": true, "result": []int{1, 2}}, `{"result":[1,2],"success":true}`},
+		"no text at all": {"", ""},
+		"a traceback": {"File \"<code>\", line 1\nValueError: no 4111 1111 1111 1111",
+			"File \"<code>\", line 1\nValueError: no <CREDIT_CARD>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := redacted(t, r.gate(), c.body)
@@ -180,7 +186,8 @@ func unredacted(t *testing.T, body any) string {
 
 func TestSplitValueIsReplaced(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	if _, err := r.gate().Ingester().Text(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
+	if _, err := r.gate().Ingester().Text(t.Context(), `{"name":"Ada `+
+		`Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ output, want []string }{
@@ -245,12 +252,14 @@ func TestForeignTokensAreMarked(t *testing.T) {
 			r.ada.Local = redact.NewLocalTokens()
 			ours := redacted(t, r.gate(), "ada@example.com")
 			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
-			res, err := r.gate().Ingester().Result(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
+			res, err := r.gate().Ingester().Result(t.Context(),
+				tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			inside := string(res.Structured)
-			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want || shown(res.Parts[0].Text) != "<~EMAIL>" {
+			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want ||
+				shown(res.Parts[0].Text) != "<~EMAIL>" {
 				t.Errorf("ingested: %s and %s", inside, res.Parts[0].Text)
 			}
 			args, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
@@ -279,14 +288,15 @@ func TestFlows(t *testing.T) {
 		args string // EMAIL and SSN are replaced by tokens
 		want string // "": denied
 	}{
-		"egress lets values go":                  {redact.Egress, web, `{"x":"EMAIL"}`, `{"x":"ada@example.com"}`},
-		"egress knows of values too":             {redact.Egress, web, `{"x":"123-45-6789"}`, ""},
-		"a rule against a type":                  {redact.Egress, web, `{"x":"SSN"}`, ""},
-		"which goes elsewhere":                   {redact.Egress, crm, `{"x":"SSN"}`, `{"x":"123-45-6789"}`},
-		"strict needs a rule":                    {redact.Strict, web, `{"x":"EMAIL"}`, ""},
-		"and has one":                            {redact.Strict, crm, `{"to":"EMAIL"}`, `{"to":"ada@example.com"}`},
-		"for one argument":                       {redact.Strict, crm, `{"cc":"EMAIL"}`, ""},
-		"deep in it":                             {redact.Strict, crm, `{"to":[{"a":"x EMAIL y"}]}`, `{"to":[{"a":"x ada@example.com y"}]}`},
+		"egress lets values go":      {redact.Egress, web, `{"x":"EMAIL"}`, `{"x":"ada@example.com"}`},
+		"egress knows of values too": {redact.Egress, web, `{"x":"123-45-6789"}`, ""},
+		"a rule against a type":      {redact.Egress, web, `{"x":"SSN"}`, ""},
+		"which goes elsewhere":       {redact.Egress, crm, `{"x":"SSN"}`, `{"x":"123-45-6789"}`},
+		"strict needs a rule":        {redact.Strict, web, `{"x":"EMAIL"}`, ""},
+		"and has one":                {redact.Strict, crm, `{"to":"EMAIL"}`, `{"to":"ada@example.com"}`},
+		"for one argument":           {redact.Strict, crm, `{"cc":"EMAIL"}`, ""},
+		"deep in it": {redact.Strict, crm, `{"to":[{"a":"x EMAIL y"}]}`,
+			`{"to":[{"a":"x ada@example.com y"}]}`},
 		"and another":                            {redact.Strict, crm, `{"to":"EMAIL","x":"EMAIL"}`, ""},
 		"strict does not judge what is no token": {redact.Strict, crm, `{"x":"192.0.2.77"}`, `{"x":"192.0.2.77"}`},
 		"nothing":                                {redact.Strict, crm, `{}`, `{}`},
@@ -297,7 +307,8 @@ func TestFlows(t *testing.T) {
 			stands := strings.NewReplacer("EMAIL", redacted(t, r.gate(), "ada@example.com"), "SSN", redacted(t, r.gate(), "123-45-6789"))
 			got, err := r.gate().Restorer().Args(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
 			if c.want == "" {
-				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") || !r.crossings[len(r.crossings)-1].Denied {
+				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") ||
+					!r.crossings[len(r.crossings)-1].Denied {
 					t.Fatalf("%s, %v, recorded %+v", got, err, r.crossings)
 				}
 				return
@@ -343,7 +354,8 @@ func TestResolveTokensByMode(t *testing.T) {
 
 	ssn := redacted(t, r.gate(), json.RawMessage(`{"ssn":123456789}`))
 	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
-	if _, numbers, err := r.gate().Restorer().Lookup(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
+	if _, numbers, err := r.gate().Restorer().Lookup(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 ||
+		numbers[0] != ssn {
 		t.Errorf("numbers are %q, %v", numbers, err)
 	}
 
@@ -362,7 +374,8 @@ func TestResolveTokensByMode(t *testing.T) {
 	if back := redacted(t, in, local); back != mail {
 		t.Errorf("redacted: %s", back)
 	}
-	if args, err := in.Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
+	if args, err := in.Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"},
+		json.RawMessage(`{"x":"`+local+`"}`)); err != nil || string(args) != `{"x":"ada@example.com"}` {
 		t.Errorf("restored for a server: %s, %v", args, err)
 	}
 	for _, other := range []*redact.LocalTokens{nil, redact.NewLocalTokens()} {
@@ -376,7 +389,8 @@ func TestResolveTokensByMode(t *testing.T) {
 // A name is detected under a key, and is then known everywhere.
 func TestIngestedValueIsKnownAtOnce(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	name := strings.TrimSuffix(strings.TrimPrefix(redacted(t, r.gate(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
+	name := strings.TrimSuffix(strings.TrimPrefix(redacted(t, r.gate(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`),
+		`"}`)
 	if got := redacted(t, r.gate(), "Ada Lovelace came"); got != name+" came" {
 		t.Errorf("%s, want token %s", got, name)
 	}
@@ -405,7 +419,8 @@ func TestPageKeepsValuesAcrossItsEnds(t *testing.T) {
 		for at := 0; at < len(text); at += width {
 			page := redact.Page{Text: text, Start: at, End: min(at+width, len(text))}
 			var got struct{ Content string }
-			if err := json.Unmarshal([]byte(redacted(t, r.gate(), redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
+			if err := json.Unmarshal([]byte(redacted(t, r.gate(),
+				redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
 				t.Fatal(err)
 			}
 			all.WriteString(got.Content)
@@ -450,7 +465,8 @@ func TestModeOffPassesText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := redacted(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]" {
+	if got := redacted(t, r.For(redact.Owner{}), "ada@example.com [EMAIL_aaaaaaaaaaaaaaaa]"); got != "ada@example.com "+
+		"[EMAIL_aaaaaaaaaaaaaaaa]" {
 		t.Error(got)
 	}
 	if _, _, _, err := (redact.Redacted{}).Content(); err == nil {
@@ -459,7 +475,8 @@ func TestModeOffPassesText(t *testing.T) {
 }
 
 func TestZeroGateAndPartsRefuse(t *testing.T) {
-	for name, e := range map[string]*redact.Gate{"zero Gate": new(redact.Gate), "gate of zero Rules": new(redact.Rules).For(redact.Owner{})} {
+	for name, e := range map[string]*redact.Gate{"zero Gate": new(redact.Gate), "gate of zero Rules": new(redact.Rules).
+		For(redact.Owner{})} {
 		calls := map[string]func(ctx context.Context) error{
 			"Redact":         func(ctx context.Context) error { _, err := e.Redact(ctx, "x"); return err },
 			"RevealToPerson": func(ctx context.Context) error { _, err := e.RevealToPerson(ctx, "x"); return err },
@@ -495,7 +512,8 @@ func TestZeroGateAndPartsRefuse(t *testing.T) {
 
 // A flow applies to a known name without a key as well.
 func TestFlowDeniesKnownValue(t *testing.T) {
-	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
+	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*",
+		Decision: redact.Deny}}})
 	if _, err := r.gate().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
 		t.Fatal(err)
 	}
@@ -527,7 +545,8 @@ func TestFlowDeniesEscapedName(t *testing.T) {
 
 func TestSanitizeFindsStoredValues(t *testing.T) {
 	r, dir := newRig(t, redact.Config{Mode: redact.Egress}), t.TempDir()
-	if _, err := vaultIn(t, dir, r.ada.Tenant).Tokenize(t.Context(), "", []vault.Value{{Type: detect.Name, Text: "Ada Lovelace"}}); err != nil {
+	if _, err := vaultIn(t, dir, r.ada.Tenant).Tokenize(t.Context(), "",
+		[]vault.Value{{Type: detect.Name, Text: "Ada Lovelace"}}); err != nil {
 		t.Fatal(err)
 	}
 	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // as in another process
@@ -571,8 +590,10 @@ func TestProjectFlowsOnlyDeny(t *testing.T) {
 		cfg  redact.Config
 		want bool
 	}{
-		{"it cannot allow what the user denies", redact.Config{Mode: redact.Egress, Flows: mail(redact.Deny), Project: mail(redact.Allow)}, false},
-		{"it can deny what the user allows", redact.Config{Mode: redact.Egress, Flows: mail(redact.Allow), Project: mail(redact.Deny)}, false},
+		{"it cannot allow what the user denies", redact.Config{Mode: redact.Egress, Flows: mail(redact.Deny), Project: mail(redact.Allow)},
+			false},
+		{"it can deny what the user allows", redact.Config{Mode: redact.Egress, Flows: mail(redact.Allow), Project: mail(redact.Deny)},
+			false},
 		{"it cannot allow what strict withholds", redact.Config{Mode: redact.Strict, Project: mail(redact.Allow)}, false},
 		{"both allow", redact.Config{Mode: redact.Strict, Flows: mail(redact.Allow), Project: mail(redact.Allow)}, true},
 		{"without flows it says nothing", redact.Config{Mode: redact.Strict, Flows: mail(redact.Allow)}, true},

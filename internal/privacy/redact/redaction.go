@@ -29,8 +29,9 @@ type search struct {
 	adjustKey  func(key, text string, start, end int) string // returns the key to scan an encoded string with; nil keeps the key
 	findSpread func(pieces []string) []encoded.Spread        // finds values that are split over several strings; nil finds none
 	learn      func([]vault.Value) bool                      // indexes values and reports whether any was new; nil indexes none
-	check      func(values int) error                        // refuses a text by the number of its values, at most maxCounted; nil refuses none
-	foreign    bool                                          // the text is no answer of ours: its keys are data
+	// refuses a text by the number of its values, at most maxCounted; nil refuses none
+	check   func(values int) error
+	foreign bool // the text is no answer of ours: its keys are data
 }
 
 // run returns the text with its values replaced. JSON stays JSON.
@@ -214,7 +215,8 @@ func (p *redaction) scanJSON(s *textView, depth int) {
 // which no string has to be decoded is searched from now on.
 func (p *redaction) findMeanwhile(s *textView) func() []detect.Finding {
 	src := s.doc.src
-	if len(src) < largeText || p.findSpread != nil || strings.IndexByte(src, '\\') >= 0 || strings.Contains(src, `"{`) || strings.Contains(src, `"[`) {
+	if len(src) < largeText || p.findSpread != nil || strings.IndexByte(src, '\\') >= 0 || strings.Contains(src, `"{`) ||
+		strings.Contains(src, `"[`) {
 		return func() []detect.Finding { return p.findIn("", s.visible()) }
 	}
 	all := make(chan []detect.Finding, 1)

@@ -91,7 +91,8 @@ func (c *keyCommand) run(ctx context.Context) ([]byte, error) {
 	}
 	c.log.Warn("the command that prints the master key failed", "command", c.name(), "reason", what, "stderr", stderr.shown())
 	return nil, fault.Wrap(fault.Unavailable, errors.Unwrap(err), "the master key cannot be read: %s %s", c.name(), what).
-		WithHint("the command must print %d bytes in base64 or %d hexadecimal digits, and nothing else, to stdout when the user that runs Sandpiper runs it; no data is lost, and no other key is accepted",
+		WithHint("the command must print %d bytes in base64 or %d hexadecimal digits, and nothing else, to stdout when the user that "+
+			"runs Sandpiper runs it; no data is lost, and no other key is accepted",
 			keySize, hex.EncodedLen(keySize))
 }
 

@@ -70,29 +70,33 @@ func TestCommandPrintsKey(t *testing.T) {
 func TestCommandWithoutKeyIsRefused(t *testing.T) {
 	std, digits := base64.StdEncoding.EncodeToString(testKey), hex.EncodeToString(testKey)
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":                  {"true", "sh printed 0 bytes instead of a key"},
-		"white space":              {"echo", "printed 1 bytes instead of a key"},
-		"too short":                {"printf %s " + base64.StdEncoding.EncodeToString(testKey[:31]), "printed 44 bytes instead of a key"},
-		"too long":                 {"printf %s " + base64.StdEncoding.EncodeToString(append(testKey, 1)), "printed 44 bytes instead of a key"},
-		"hexadecimal, too short":   {"printf %s " + digits[2:], "printed 62 bytes instead of a key"},
-		"hexadecimal, too long":    {"printf %s " + digits + "00", "printed 66 bytes instead of a key"},
-		"64 other characters":      {"printf %s " + digits[1:] + "g", "printed 64 bytes instead of a key"},
-		"two lines":                {"echo " + std[:20] + "; echo " + std[20:], "printed 46 bytes instead of a key"},
-		"two keys":                 {"echo " + std + "; echo " + std, "printed 90 bytes instead of a key"},
-		"JSON":                     {`echo '{"SecretString": "` + std + `"}'`, "printed 65 bytes instead of a key"},
-		"garbage":                  {"printf '%%\\377\\000'", "printed 3 bytes instead of a key"},
-		"32 bytes":                 {"printf abcdefghijklmnopqrstuvwxyz012345", "printed 32 bytes instead of a key"},
-		"much":                     {"head -c 5000 /dev/zero | tr '\\0' " + std[:1], "wrote more than 1024 bytes"},
-		"endless":                  {"yes " + std, "wrote more than 1024 bytes"},
-		"exit status":              {"echo " + std + "; echo 'Access\ndenied: no\t\033role' >&2; exit 7", "reason=\"ended with exit status 7\" stderr=\"Access denied: no role\""},
-		"key among messages":       {"set -x; echo " + std + "; echo '" + digits + "' >&2; exit 1", "stderr=\"+ echo … "},
-		"key after many messages":  {"head -c 4080 /dev/zero | tr '\\0' ' ' >&2; echo x " + std + " >&2; exit 1", "reason=\"ended with exit status 1\" stderr=x"},
-		"long messages":            {"for i in $(seq 3000); do echo error >&2; done; exit 1", "stderr=\"error error"},
-		"messages without a key":   {"echo not logged in >&2", "reason=\"printed 0 bytes instead of a key\" stderr=\"not logged in"},
-		"signal":                   {"kill -KILL $$", "ended with signal: killed"},
-		"hangs":                    {"echo " + std + "; sleep 600", "did not answer within"},
-		"hangs with a child":       {"echo " + std + "; sleep 600 & wait", "did not answer within"},
-		"hangs, with its messages": {"echo waiting for the fingerprint >&2; trap '' TERM; sleep 600", "stderr=\"waiting for the fingerprint"},
+		"nothing":     {"true", "sh printed 0 bytes instead of a key"},
+		"white space": {"echo", "printed 1 bytes instead of a key"},
+		"too short":   {"printf %s " + base64.StdEncoding.EncodeToString(testKey[:31]), "printed 44 bytes instead of a key"},
+		"too long": {"printf %s " + base64.StdEncoding.EncodeToString(append(testKey, 1)),
+			"printed 44 bytes instead of a key"},
+		"hexadecimal, too short": {"printf %s " + digits[2:], "printed 62 bytes instead of a key"},
+		"hexadecimal, too long":  {"printf %s " + digits + "00", "printed 66 bytes instead of a key"},
+		"64 other characters":    {"printf %s " + digits[1:] + "g", "printed 64 bytes instead of a key"},
+		"two lines":              {"echo " + std[:20] + "; echo " + std[20:], "printed 46 bytes instead of a key"},
+		"two keys":               {"echo " + std + "; echo " + std, "printed 90 bytes instead of a key"},
+		"JSON":                   {`echo '{"SecretString": "` + std + `"}'`, "printed 65 bytes instead of a key"},
+		"garbage":                {"printf '%%\\377\\000'", "printed 3 bytes instead of a key"},
+		"32 bytes":               {"printf abcdefghijklmnopqrstuvwxyz012345", "printed 32 bytes instead of a key"},
+		"much":                   {"head -c 5000 /dev/zero | tr '\\0' " + std[:1], "wrote more than 1024 bytes"},
+		"endless":                {"yes " + std, "wrote more than 1024 bytes"},
+		"exit status": {"echo " + std + "; echo 'Access\ndenied: no\t\033role' >&2; exit 7",
+			"reason=\"ended with exit status 7\" stderr=\"Access denied: no role\""},
+		"key among messages": {"set -x; echo " + std + "; echo '" + digits + "' >&2; exit 1", "stderr=\"+ echo … "},
+		"key after many messages": {"head -c 4080 /dev/zero | tr '\\0' ' ' >&2; echo x " + std + " >&2; exit 1",
+			"reason=\"ended with exit status 1\" stderr=x"},
+		"long messages":          {"for i in $(seq 3000); do echo error >&2; done; exit 1", "stderr=\"error error"},
+		"messages without a key": {"echo not logged in >&2", "reason=\"printed 0 bytes instead of a key\" stderr=\"not logged in"},
+		"signal":                 {"kill -KILL $$", "ended with signal: killed"},
+		"hangs":                  {"echo " + std + "; sleep 600", "did not answer within"},
+		"hangs with a child":     {"echo " + std + "; sleep 600 & wait", "did not answer within"},
+		"hangs, with its messages": {"echo waiting for the fingerprint >&2; trap '' TERM; sleep 600",
+			"stderr=\"waiting for the fingerprint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,8 +105,10 @@ func TestCommandWithoutKeyIsRefused(t *testing.T) {
 				timeout = 3 * time.Second
 			}
 			key, log, err := fetch(t, script(t, c.text), timeout)
-			if key != nil || fault.KindOf(err) != fault.Unavailable || !strings.HasPrefix(fault.Message(err), "the master key cannot be read: ") ||
-				!strings.Contains(fault.Message(err)+log, c.want) || strings.Contains(err.Error(), "stderr") || !strings.Contains(fault.Hint(err), "32 bytes in base64 or 64 hexadecimal digits") {
+			if key != nil || fault.KindOf(err) != fault.Unavailable || !strings.HasPrefix(fault.Message(err),
+				"the master key cannot be read: ") ||
+				!strings.Contains(fault.Message(err)+log, c.want) || strings.Contains(err.Error(), "stderr") ||
+				!strings.Contains(fault.Hint(err), "32 bytes in base64 or 64 hexadecimal digits") {
 				t.Errorf("got %x, %v, hint %q; want %q", key, err, fault.Hint(err), c.want)
 			}
 			all := err.Error() + fault.Hint(err) + strings.TrimSuffix(log, "\n")
@@ -143,7 +149,8 @@ func (c waitContext) Done() <-chan struct{} {
 func TestCommandRunsOnce(t *testing.T) {
 	const callers = 5
 	dir := t.TempDir()
-	c := &keyCommand{args: script(t, "printf x >>"+dir+"/runs; cat "+dir+"/key"), timeout: time.Minute, log: slog.New(slog.DiscardHandler), running: make(mutex, 1)}
+	c := &keyCommand{args: script(t, "printf x >>"+dir+"/runs; cat "+dir+"/key"), timeout: time.Minute, log: slog.New(slog.DiscardHandler),
+		running: make(mutex, 1)}
 	ran := func(want int) {
 		t.Helper()
 		if b, err := os.ReadFile(dir + "/runs"); err != nil || len(b) != want {
@@ -202,7 +209,8 @@ func TestCommandMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if dbs[name] == nil {
-			dbs[name], err = store.Open(t.Context(), filepath.Join(dir, name+".db"), []store.Migration{{Number: 1, Name: "vault", SQL: Tables}})
+			dbs[name], err = store.Open(t.Context(), filepath.Join(dir, name+".db"),
+				[]store.Migration{{Number: 1, Name: "vault", SQL: Tables}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +238,8 @@ func TestCommandMaster(t *testing.T) {
 		_, err := v.Restore(t.Context(), "", tokens[name])
 		_, second := v.Tokenize(t.Context(), "", []Value{value})
 		for _, err := range []error{err, second} {
-			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), message) || !strings.Contains(fault.Hint(err), hint) {
+			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), message) ||
+				!strings.Contains(fault.Hint(err), hint) {
 				t.Errorf("%s: %v, hint %q", name, err, fault.Hint(err))
 			}
 		}

@@ -71,9 +71,11 @@ func (e Exception) insert(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	if n >= maxExceptions {
-		return fault.New(fault.Exhausted, "the tenant has %d exceptions, which is the limit", n).WithHint("remove some with `sandpiper pii disallow`")
+		return fault.New(fault.Exhausted, "the tenant has %d exceptions, which is the limit", n).
+			WithHint("remove some with `sandpiper pii disallow`")
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO vault_exceptions (id, type, tool, key, mark, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+	_, err := tx.ExecContext(ctx, "INSERT INTO vault_exceptions (id, type, tool, key, mark, created) VALUES (?, ?, ?, ?, ?, ?) ON "+
+		"CONFLICT DO NOTHING",
 		e.ID, string(e.Type), e.Tool, e.Key, e.mark, e.CreatedAt.UnixMilli())
 	return err
 }

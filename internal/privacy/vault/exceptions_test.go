@@ -18,7 +18,8 @@ func TestExceptionsAreStoredWithoutTheValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := a.Exceptions.Allow(t.Context(), vault.Exception{Type: detect.Email, Tool: "ci.*"}, " secret.person@EXAMPLE.com"); err != nil || again.ID != e.ID {
+	if again, err := a.Exceptions.Allow(t.Context(), vault.Exception{Type: detect.Email, Tool: "ci.*"},
+		" secret.person@EXAMPLE.com"); err != nil || again.ID != e.ID {
 		t.Errorf("added again: %+v, %v", again, err)
 	}
 	all, err := a.Exceptions.List(t.Context())

@@ -17,7 +17,8 @@ func TestExportWritesEveryValue(t *testing.T) {
 	p := newTestDir(t)
 	ttl := func(c *vault.Config) { c.TTL = map[detect.Type]time.Duration{detect.Email: time.Hour} }
 	v := p.open(t, "a", ttl)
-	values := []vault.Value{email("<ada>@example.com"), {Type: detect.SSN, Text: "078051120", Number: true}, {Type: detect.Name, Text: "\xff"}}
+	values := []vault.Value{email("<ada>@example.com"), {Type: detect.SSN, Text: "078051120", Number: true},
+		{Type: detect.Name, Text: "\xff"}}
 	tokens := tokenize(t, v, "s", values...)
 	tokenize(t, v, "r", values[0])
 	tokenize(t, v, "", values[1])
@@ -35,7 +36,8 @@ func TestExportWritesEveryValue(t *testing.T) {
 		got = append(got, one)
 	}
 	want := []map[string]any{
-		{"token": string(tokens[0]), "type": "EMAIL", "value": "<ada>@example.com", "expires": "2026-11-21T13:00:00Z", "sessions": []any{"r", "s"}},
+		{"token": string(tokens[0]), "type": "EMAIL", "value": "<ada>@example.com", "expires": "2026-11-21T13:00:00Z",
+			"sessions": []any{"r", "s"}},
 		{"token": string(tokens[1]), "type": "SSN", "value": "078051120", "number": true},
 		{"token": string(tokens[2]), "type": "NAME", "value": "", "bytes": "/w==", "sessions": []any{"s"}},
 	}

@@ -45,8 +45,10 @@ func FuzzRoundTrip(f *testing.F) {
 
 func FuzzFindTokens(f *testing.F) {
 	for _, s := range []string{
-		"", "[", "]", "[EMAIL_k7q2m9x4d3w8n5rt]", "x[~EMAIL_k7q2m9x4d3w8n5rt]y", "[[EMAIL_k7q2m9x4d3w8n5rt]]", "[~~~", "[A_A_0000000000000000]",
-		"[EMAIL_withheld]", "[EMAIL_K7Q2M9X4D3W8N5RT]", "[EMAIL_k7q2m9x4d3w8n5rt][~~PHONE_1_k7q2m9x4d3w8n5rtk7q2]", strings.Repeat("[A", 1000),
+		"", "[", "]", "[EMAIL_k7q2m9x4d3w8n5rt]", "x[~EMAIL_k7q2m9x4d3w8n5rt]y", "[[EMAIL_k7q2m9x4d3w8n5rt]]", "[~~~",
+		"[A_A_0000000000000000]",
+		"[EMAIL_withheld]", "[EMAIL_K7Q2M9X4D3W8N5RT]", "[EMAIL_k7q2m9x4d3w8n5rt][~~PHONE_1_k7q2m9x4d3w8n5rtk7q2]", strings.Repeat("[A",
+			1000),
 	} {
 		f.Add(s)
 	}
@@ -75,7 +77,8 @@ func slow(s string) (n, foreign int) {
 	if under < 2 || under > 32 || len(inner)-under-1 < 16 || len(inner)-under-1 > 64 || inner[0] < 'A' || inner[0] > 'Z' {
 		return 0, 0
 	}
-	if strings.Trim(inner[:under], "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || strings.Trim(inner[under+1:], "0123456789abcdefghjkmnpqrstvwxyz") != "" {
+	if strings.Trim(inner[:under], "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || strings.Trim(inner[under+1:],
+		"0123456789abcdefghjkmnpqrstvwxyz") != "" {
 		return 0, 0
 	}
 	return end + 1, end - 1 - len(inner)

@@ -38,6 +38,7 @@ func CountGuesses[T any](v *Vault, tokens []Token, known map[Token]T) error {
 		return nil
 	}
 	v.cfg.refused(keyQueries)
-	return fault.New(fault.Exhausted, "%d tokens that do not exist were to be restored within an hour: the limit is %d", g.n, v.cfg.MaxOnRequest).
+	return fault.New(fault.Exhausted, "%d tokens that do not exist were to be restored within an hour: the limit is %d", g.n,
+		v.cfg.MaxOnRequest).
 		WithHint("restore only tokens that you were shown; pii.queries_per_hour is the limit")
 }

@@ -27,7 +27,8 @@ func TestTokensAreShort(t *testing.T) {
 	p := newTestDir(t)
 	seen, table := map[vault.Token]bool{}, ""
 	for i, one := range tokenize(t, p.open(t, "a"), "", emails(2000)...) {
-		if seen[one] || !short.MatchString(string(one)) || !strings.ContainsAny(string(one)[7:], "0123456789") || strings.Trim(string(one)[7:], "0123456789]") == "" {
+		if seen[one] || !short.MatchString(string(one)) || !strings.ContainsAny(string(one)[7:], "0123456789") ||
+			strings.Trim(string(one)[7:], "0123456789]") == "" {
 			t.Fatalf("%s", one)
 		}
 		if seen[one] = true; i < 55 {

@@ -212,7 +212,8 @@ func (r *keyRing) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, e
 		if w.master == commandID {
 			setting = "pii.key_command"
 		}
-		return nil, fault.New(fault.Unavailable, "the vault keys were wrapped with master key %s, but the configuration names %s", w.master, m.ID()).
+		return nil, fault.New(fault.Unavailable, "the vault keys were wrapped with master key %s, but the configuration names %s", w.master,
+			m.ID()).
 			WithHint("set %s again; no data is lost, and no other key is accepted", setting)
 	}
 	key, err := m.Unwrap(ctx, w.key, r.additionalData(w.use))

@@ -254,7 +254,8 @@ func TestShredWithoutKeys(t *testing.T) {
 }
 
 func TestOpenMasterRejectsInvalid(t *testing.T) {
-	for _, text := range []string{"files", "file:", "keyring:", "keyring:x", "keyring:/x", "keyring:x/", "keyring:x/y}${HOME", "aws-kms://x", "command", "FILE"} {
+	for _, text := range []string{"files", "file:", "keyring:", "keyring:x", "keyring:/x", "keyring:x/", "keyring:x/y}${HOME",
+		"aws-kms://x", "command", "FILE"} {
 		m, err := vault.OpenMaster(t.Context(), text, t.TempDir())
 		if fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
 			t.Errorf("%q: %v, %v", text, m, err)

@@ -20,7 +20,8 @@ import (
 
 // TestMain runs the program as the child process of kill.
 func TestMain(m *testing.M) {
-	work := map[string]func(context.Context, *vault.Vault) error{"tokenize": tokenizeForever, "rotate": rotateForever}[os.Getenv("VAULT_WORK")]
+	work := map[string]func(context.Context, *vault.Vault) error{"tokenize": tokenizeForever,
+		"rotate": rotateForever}[os.Getenv("VAULT_WORK")]
 	if work == nil {
 		os.Exit(m.Run())
 	}

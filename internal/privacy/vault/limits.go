@@ -162,6 +162,7 @@ func (v *Vault) consume(ctx context.Context, n int) error {
 
 func quotaExceeded(requested count, most int, now time.Time) error {
 	wait := (requested.remaining(now) + time.Minute - 1).Truncate(time.Minute)
-	return fault.New(fault.Exhausted, "%d of the %d values per hour were tokenized on request; try again in %d minutes", requested.n, most, int(wait.Minutes())).
+	return fault.New(fault.Exhausted, "%d of the %d values per hour were tokenized on request; try again in %d minutes", requested.n, most,
+		int(wait.Minutes())).
 		WithHint("answers to the model are tokenized automatically")
 }

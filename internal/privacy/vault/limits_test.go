@@ -135,7 +135,8 @@ func TestTTL(t *testing.T) {
 	if err := v.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := column(t, p.db(t, "a"), "SELECT type FROM vault_records WHERE encrypted IS NOT NULL"); !cmp.Equal(left, []string{"PHONE", "NAME"}) {
+	if left := column(t, p.db(t, "a"), "SELECT type FROM vault_records WHERE encrypted IS NOT NULL"); !cmp.Equal(left,
+		[]string{"PHONE", "NAME"}) {
 		t.Errorf("after Sweep: %v", left)
 	}
 	if left := column(t, p.db(t, "a"), "SELECT record FROM vault_disclosures"); len(left) != 2 {

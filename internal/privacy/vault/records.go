@@ -81,7 +81,8 @@ func isDisclosed(ctx context.Context, tx *store.Tx, r record, session string) (o
 	if r.everywhere || session == "" {
 		return true, nil
 	}
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_disclosures WHERE record = ? AND session = ?)", r.number, session).Scan(&ok)
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM vault_disclosures WHERE record = ? AND session = ?)", r.number, session).
+		Scan(&ok)
 	return ok, err
 }
 

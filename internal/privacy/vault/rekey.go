@@ -62,7 +62,8 @@ func (v *Vault) Rekey(ctx context.Context, to *Vault) (damaged int, err error) {
 func rebind(ctx context.Context, from, to *records, k *keys) (damaged int, err error) {
 	for after, more := int64(0), true; more && err == nil; {
 		err = from.db.update(ctx, func(tx *store.Tx) error {
-			some, err := list(ctx, tx, "SELECT "+columns+" FROM vault_records WHERE number > ? AND encrypted IS NOT NULL ORDER BY number LIMIT ?", after, encryptBatch)
+			some, err := list(ctx, tx, "SELECT "+columns+" FROM vault_records WHERE number > ? AND encrypted IS NOT NULL ORDER BY number "+
+				"LIMIT ?", after, encryptBatch)
 			if more = len(some) > 0; err != nil || !more {
 				return err
 			}
@@ -78,7 +79,8 @@ func rebind(ctx context.Context, from, to *records, k *keys) (damaged int, err e
 					damaged++
 					continue
 				}
-				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?", aead.Seal(nil, nil, plain, to.additionalData(r.token)), r.number); err != nil {
+				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?",
+					aead.Seal(nil, nil, plain, to.additionalData(r.token)), r.number); err != nil {
 					return err
 				}
 			}

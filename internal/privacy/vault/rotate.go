@@ -103,7 +103,8 @@ func (s *records) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after in
 		if err != nil {
 			return after, false, err
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET key = ?, encrypted = ? WHERE number = ?", k.current, sealed, e.record); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET key = ?, encrypted = ? WHERE number = ?", k.current, sealed,
+			e.record); err != nil {
 			return after, false, err
 		}
 	}
@@ -173,7 +174,8 @@ func replaceKeys(ctx context.Context, tx *store.Tx, before, after []wrapped) err
 		return errStale
 	}
 	for _, w := range after {
-		if _, err := tx.ExecContext(ctx, "UPDATE vault_keys SET master = ?, wrapped = ? WHERE number = ?", w.master, w.key, w.number); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE vault_keys SET master = ?, wrapped = ? WHERE number = ?", w.master, w.key,
+			w.number); err != nil {
 			return err
 		}
 	}
@@ -191,7 +193,8 @@ func (w wrapped) equal(o wrapped) bool {
 func (v *Vault) Shred(ctx context.Context) error {
 	err := v.db.update(ctx, func(tx *store.Tx) error {
 		for _, statement := range []string{
-			"DELETE FROM vault_keys", "DELETE FROM vault_exceptions WHERE mark IS NOT NULL", "DELETE FROM vault_disclosures", "DELETE FROM vault_records",
+			"DELETE FROM vault_keys", "DELETE FROM vault_exceptions WHERE mark IS NOT NULL", "DELETE FROM vault_disclosures",
+			"DELETE FROM vault_records",
 			"DELETE FROM vault_counts WHERE name IN ('records', 'disclosed')",
 		} {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {

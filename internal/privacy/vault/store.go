@@ -109,12 +109,14 @@ func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) er
 	}
 	b.changed = true
 	b.created++
-	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.lifetimes.expiry(d.value.Type, b.now), everywhere: b.session == ""}
+	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.lifetimes.expiry(d.value.Type, b.now),
+		everywhere: b.session == ""}
 	sealed, err := b.v.records.encrypt(b.k, e.token, d.value)
 	if err != nil {
 		return err
 	}
-	r, err := tx.ExecContext(ctx, "INSERT INTO vault_records (type, id, mark, key, encrypted, expires, everywhere) VALUES (?, ?, ?, ?, ?, nullif(?, 0), ?)",
+	r, err := tx.ExecContext(ctx, "INSERT INTO vault_records (type, id, mark, key, encrypted, expires, everywhere) VALUES (?, ?, ?, ?, "+
+		"?, nullif(?, 0), ?)",
 		string(d.value.Type), id, d.mark, b.k.current, sealed, e.expires, e.everywhere)
 	if err != nil {
 		return err
@@ -156,7 +158,8 @@ func (b *batch) disclose(ctx context.Context, tx *store.Tx, d draft, r record) e
 		e.expires = b.v.lifetimes.expiry(d.value.Type, b.now)
 	}
 	if e.expires != r.expires || e.everywhere != r.everywhere {
-		_, err := tx.ExecContext(ctx, "UPDATE vault_records SET expires = nullif(?, 0), everywhere = ? WHERE number = ?", e.expires, e.everywhere, r.number)
+		_, err := tx.ExecContext(ctx, "UPDATE vault_records SET expires = nullif(?, 0), everywhere = ? WHERE number = ?", e.expires,
+			e.everywhere, r.number)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,8 @@ func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([
 func validateTypes(values []Value) error {
 	for _, value := range values {
 		if !isType(string(value.Type)) {
-			return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(value.Type))
+			return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with "+
+				"a letter", string(value.Type))
 		}
 	}
 	return nil
@@ -54,7 +55,8 @@ func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, mi
 	for i, value := range values {
 		if len(value.Text) > maxText {
 			tokens[i] = RedactedToken(value.Type)
-		} else if e := v.cache.value(value); e != nil && v.cache.isDisclosed(e, session) && !v.lifetimes.needNewExpiry(value.Type, e.expires, now) {
+		} else if e := v.cache.value(value); e != nil && v.cache.isDisclosed(e, session) && !v.lifetimes.needNewExpiry(value.Type,
+			e.expires, now) {
 			tokens[i] = e.token
 		} else if !seen[value] {
 			seen[value] = true

@@ -11,7 +11,8 @@
 // An id is 40 bits of HMAC-SHA-256, with the id key, of type and canonical form, so
 // that the value cannot be computed from it; those of earlier versions have 80 bits and
 // stay valid. A second surface of the same canonical form, and a value whose id is taken,
-// gets a longer id. An id can be found by trying very many: CountGuesses limits that. Records are encrypted with AES-256-GCM and the data key, with
+// gets a longer id. An id can be found by trying very many: CountGuesses limits that. Records are encrypted with
+// AES-256-GCM and the data key, with
 // tenant, type and id as additional data. Both keys are in the database, wrapped by a
 // Master, which is not.
 //

@@ -104,7 +104,8 @@ func restores(t testing.TB, v *vault.Vault, session string, tokens ...vault.Toke
 // variety has values of each type, many of which differ only in spelling.
 var variety = []vault.Value{
 	email("Ada@Example.com"), email("ada@example.com"), email(" ada@example.com "), email("ada@example.com"),
-	{Type: detect.Phone, Text: "+1 (212) 555-0123"}, {Type: detect.Phone, Text: "12125550123"}, {Type: detect.Phone, Text: "12125550123", Number: true},
+	{Type: detect.Phone, Text: "+1 (212) 555-0123"}, {Type: detect.Phone, Text: "12125550123"}, {Type: detect.Phone, Text: "12125550123",
+		Number: true},
 	{Type: detect.Phone, Text: "call me"}, {Type: detect.SSN, Text: "078-05-1120"}, {Type: detect.SSN, Text: "078051120", Number: true},
 	{Type: detect.IBAN, Text: "de89 3704 0044 0532 0130 00"}, {Type: detect.IBAN, Text: "DE89370400440532013000"},
 	{Type: detect.APIKey, Text: "sk-abcDEF"}, {Type: detect.APIKey, Text: "sk-ABCdef"},
@@ -151,7 +152,8 @@ func TestSecondSurfaceHasLongerToken(t *testing.T) {
 	p := newTestDir(t)
 	tokens := tokenize(t, p.open(t, "a"), "", email("ada@example.com"), email("Ada@example.com"), email("ADA@example.com"))
 	for i, token := range tokens[1:] { // one letter more, or two for the last if it has the letter of the second
-		if stem := strings.TrimSuffix(string(tokens[0]), "]"); !strings.HasPrefix(string(token), stem) || len(token) <= len(tokens[0]) || len(token) > len(tokens[0])+1+i {
+		if stem := strings.TrimSuffix(string(tokens[0]), "]"); !strings.HasPrefix(string(token), stem) || len(token) <= len(tokens[0]) ||
+			len(token) > len(tokens[0])+1+i {
 			t.Errorf("%d: %s does not lengthen %s as little as possible", i, token, tokens[0])
 		}
 	}
@@ -193,8 +195,10 @@ func TestRestoreOmitsUnknownTokens(t *testing.T) {
 	token := string(tokenize(t, v, "", email("ada@example.com"))[0])
 	id := strings.TrimSuffix(strings.TrimPrefix(token, "[EMAIL_"), "]")
 	for _, forged := range []string{
-		"", "[", "[EMAIL]", "[EMAIL_]", "ada@example.com", "[~EMAIL_" + id + "]", "[PHONE_" + id + "]", "[EMAIL_" + id + "0000]", "[EMAIL_" + id[1:] + "]",
-		"[EMAIL_" + strings.ToUpper(id) + "]", "[EMAIL_withheld]", token + " ", " " + token, token + token, "[EMAIL_" + strings.Repeat("0", 16) + "]",
+		"", "[", "[EMAIL]", "[EMAIL_]", "ada@example.com", "[~EMAIL_" + id + "]", "[PHONE_" + id + "]", "[EMAIL_" + id + "0000]",
+		"[EMAIL_" + id[1:] + "]",
+		"[EMAIL_" + strings.ToUpper(id) + "]", "[EMAIL_withheld]", token + " ", " " + token, token + token, "[EMAIL_" + strings.Repeat("0",
+			16) + "]",
 		"[EMAIL_" + string(tokenize(t, other, "", email("ada@example.com"))[0])[7:],
 	} {
 		if got := restores(t, v, "", vault.Token(forged)); len(got) != 0 {
@@ -211,7 +215,8 @@ func TestTokenizeRejectsInvalidType(t *testing.T) {
 			t.Errorf("%q: %v", typ, err)
 		}
 	}
-	if tokens := tokenize(t, p.open(t, "b"), "", vault.Value{Type: detect.Type(strings.Repeat("A", 32)), Text: "x"}); len(restores(t, p.open(t, "b"), "", tokens...)) != 1 {
+	if tokens := tokenize(t, p.open(t, "b"), "", vault.Value{Type: detect.Type(strings.Repeat("A", 32)), Text: "x"}); len(restores(t,
+		p.open(t, "b"), "", tokens...)) != 1 {
 		t.Error("the longest type is not restored")
 	}
 }
@@ -291,7 +296,8 @@ func TestWrongMasterKeyIsRefused(t *testing.T) {
 				if tenant == "b" && what != "Tokenize" {
 					continue
 				}
-				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "master key with fingerprint") || fault.Hint(err) == "" {
+				if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "master key with fingerprint") ||
+					fault.Hint(err) == "" {
 					t.Errorf("%s: %s of %s: %v", name, what, tenant, err)
 				}
 			}

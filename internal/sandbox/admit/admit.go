@@ -21,8 +21,9 @@ import (
 
 // Config of a Queue.
 type Config struct {
-	Concurrent int `key:"concurrency,restart" range:"1 4096" project:"lower"`       // running executions in total; 0 means 8
-	PerOwner   int `key:"tenant_concurrency,tenant" range:"1 4096" project:"lower"` // running executions of one owner; 0 means Concurrent, without a reserved slot
+	Concurrent int `key:"concurrency,restart" range:"1 4096" project:"lower"` // running executions in total; 0 means 8
+	// running executions of one owner; 0 means Concurrent, without a reserved slot
+	PerOwner int `key:"tenant_concurrency,tenant" range:"1 4096" project:"lower"`
 	// Limit returns PerOwner for one owner; nil, or a result of 0, means PerOwner.
 	Limit  func(owner string) int
 	Queued int           // waiting executions; 0 means 256, negative means none

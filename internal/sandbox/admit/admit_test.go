@@ -105,7 +105,8 @@ func TestFullQueueRejectsWithRetryTime(t *testing.T) {
 		}
 		synctest.Wait()
 		_, err := q.Acquire(t.Context(), "a", nil)
-		if fault.KindOf(err) != fault.Exhausted || !strings.HasSuffix(fault.Message(err), "1 executions are running and 2 are waiting; try again in 30 seconds") {
+		if fault.KindOf(err) != fault.Exhausted || !strings.HasSuffix(fault.Message(err),
+			"1 executions are running and 2 are waiting; try again in 30 seconds") {
 			t.Errorf("third waiter in a queue of two: %v", err)
 		}
 		time.Sleep(40 * time.Second) // longer than the average
@@ -372,13 +373,15 @@ func TestBackgroundWaitsForAllOthers(t *testing.T) {
 		start("call of a", "a", q.Acquire)
 		start("background of d", "d", q.AcquireBackground) // the queue is full
 		start("call of d", "d", q.Acquire)                 // displaces the one of a
-		if d := cmp.Diff(map[string]admit.Load{"a": {Running: 1, Waiting: 1}, "b": {Running: 1, Waiting: 1}, "c": {Waiting: 2}, "d": {Waiting: 1}}, q.Loads()); d != "" {
+		if d := cmp.Diff(map[string]admit.Load{"a": {Running: 1, Waiting: 1}, "b": {Running: 1, Waiting: 1}, "c": {Waiting: 2},
+			"d": {Waiting: 1}}, q.Loads()); d != "" {
 			t.Errorf("loads (-want +got):\n%s", d)
 		}
 		all.Wait()
 		slices.Sort(order[4:6]) // two slots become free at once
 		slices.Sort(order[6:8])
-		want := []string{"long 1", "long 2", "background of d is refused", "background of a is refused", "call of a", "call of d", "background of b", "background of c", "background of c"}
+		want := []string{"long 1", "long 2", "background of d is refused", "background of a is refused", "call of a", "call of d",
+			"background of b", "background of c", "background of c"}
 		if d := cmp.Diff(want, order); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}

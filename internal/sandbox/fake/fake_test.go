@@ -83,9 +83,12 @@ func TestScripts(t *testing.T) {
 		}(), nil, nil},
 		{"no directive", "import os", raised("SyntaxError", "invalid syntax in line 1: import os"), nil, nil},
 		{"an unknown name", "get x", raised("NameError", "name 'x' is not defined"), nil, nil},
-		{"a limit", "exceed memory", sandbox.Outcome{Status: sandbox.OverLimit, Limit: "memory", Error: "memory limit reached", ErrorType: "over_limit"}, nil, nil},
-		{"a crash", "print last words\ncrash", sandbox.Outcome{Status: sandbox.Crashed, Error: "the interpreter died", ErrorType: "crashed"}, []string{"last words"}, nil},
-		{"a picture", "image image/png AQI=", sandbox.Outcome{Status: sandbox.Completed, Images: []sandbox.Image{{MIME: "image/png", Data: []byte{1, 2}}}}, nil, nil},
+		{"a limit", "exceed memory", sandbox.Outcome{Status: sandbox.OverLimit, Limit: "memory", Error: "memory limit reached",
+			ErrorType: "over_limit"}, nil, nil},
+		{"a crash", "print last words\ncrash", sandbox.Outcome{Status: sandbox.Crashed, Error: "the interpreter died",
+			ErrorType: "crashed"}, []string{"last words"}, nil},
+		{"a picture", "image image/png AQI=", sandbox.Outcome{Status: sandbox.Completed,
+			Images: []sandbox.Image{{MIME: "image/png", Data: []byte{1, 2}}}}, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var h host

@@ -55,7 +55,8 @@ func TestModulesAreNotReplaced(t *testing.T) {
 func TestNamespaceDeclarations(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "# a comment\n\n": true, "__path__ = __import__(\"pkgutil\").extend_path(__path__, __name__)  # type: ignore\n": true,
-		"try:\n    import pkg_resources\n    pkg_resources.declare_namespace(__name__)\nexcept ImportError:\n    import pkgutil\n    __path__ = pkgutil.extend_path(__path__, __name__)\n": true,
+		"try:\n    import pkg_resources\n    pkg_resources.declare_namespace(__name__)\nexcept ImportError:\n    import pkgutil\n    " +
+			"__path__ = pkgutil.extend_path(__path__, __name__)\n": true,
 		"import os": false, "try: import os": false, "import pkgutil; import os": false, strings.Repeat("#\n", 4096) + "import os": false,
 	} {
 		start := &beginning{}

@@ -89,7 +89,8 @@ func (p *fixture) wheel(name string, needs string, files ...file) string {
 		meta += "Requires-Dist: " + needs + "\n"
 	}
 	files = append(files, file{name: info + "METADATA", text: meta},
-		file{name: info + "WHEEL", text: "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: " + strings.Join(parts[2:], "-") + "\n"},
+		file{name: info + "WHEEL", text: "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: " + strings.Join(parts[2:],
+			"-") + "\n"},
 		file{name: info + "RECORD"})
 	path := filepath.Join(p.cfg.WheelDir, name+".whl")
 	if err := os.WriteFile(path, zipped(p.t, files), 0o644); err != nil {
@@ -171,7 +172,8 @@ func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
 
 func TestResolveInstallImport(t *testing.T) {
 	p := newFixture(t)
-	p.wheel("apple-1.0-py3-none-any", "banana>=2", file{name: "apple/__init__.py", text: "import banana\nfruits = [banana.name, __name__]\n"})
+	p.wheel("apple-1.0-py3-none-any", "banana>=2", file{name: "apple/__init__.py",
+		text: "import banana\nfruits = [banana.name, __name__]\n"})
 	p.wheel("banana-1.0-py3-none-any", "", file{name: "banana.py", text: "name = 'old'\n"})
 	p.wheel("banana-2.1-py3-none-any", "", file{name: "banana.py", text: "name = 'new'\n"},
 		file{name: "banana-2.1.data/purelib/extra.py", text: "1\n"}, file{name: "banana-2.1.data/scripts/banana", text: "#!python\n"},
@@ -329,8 +331,10 @@ func TestResolveNeverBuilds(t *testing.T) {
 	if err := os.Mkdir(source, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(source, "setup.py"), fmt.Sprintf("open(%q, 'w')\nfrom setuptools import setup\nsetup(name='source', version='1')\n", ran))
-	write(t, filepath.Join(source, "pyproject.toml"), "[build-system]\nrequires = []\nbuild-backend = 'setup'\nbackend-path = ['.']\n[project]\nname = 'source'\ndynamic = ['version']\n")
+	write(t, filepath.Join(source, "setup.py"), fmt.Sprintf("open(%q, 'w')\nfrom setuptools import setup\nsetup(name='source', "+
+		"version='1')\n", ran))
+	write(t, filepath.Join(source, "pyproject.toml"), "[build-system]\nrequires = []\nbuild-backend = 'setup'\nbackend-path = "+
+		"['.']\n[project]\nname = 'source'\ndynamic = ['version']\n")
 	p.cfg.RequirementsFile = filepath.Join(p.dir, "requirements.txt")
 	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
 	for _, line := range []string{"./source", "-e ./source", "one @ file://" + p.cfg.WheelDir + "/one-1.0-py3-none-any.whl"} {
@@ -353,7 +357,8 @@ func TestResolveRefusesDirectReferences(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{"file://" + pipe, server.URL + "/two-1.0-py3-none-any.whl", "git+" + server.URL + "/two", "git+file://" + p.dir} {
+	for _, address := range []string{"file://" + pipe, server.URL + "/two-1.0-py3-none-any.whl", "git+" + server.URL + "/two",
+		"git+file://" + p.dir} {
 		p.wheel("one-1.0-py3-none-any", "two @ "+address, file{name: "one.py"})
 		_, err := packages.Resolve(t.Context(), p.cfg, in)
 		wantFault(t, err, fault.Invalid, "two is required by URL or path by one", "only wheels")
@@ -516,7 +521,8 @@ func TestPackagesDoNotReplaceModulesOfOthers(t *testing.T) {
 	p := newFixture(t)
 	honest := "who = 'honest' # and a comment that is long enough\n"
 	p.wheel("one-1.0-py3-none-any", "", file{name: "zzz.py", text: honest})
-	p.wheel("two-1.0-py3-none-any", "", file{name: "two.pth", text: "import os"}, file{name: "zzz.py", text: forged(t, "who='evil'#", honest)})
+	p.wheel("two-1.0-py3-none-any", "", file{name: "two.pth", text: "import os"},
+		file{name: "zzz.py", text: forged(t, "who='evil'#", honest)})
 	p.lock()
 	_, _, err := packages.Install(t.Context(), p.cfg, in)
 	wantFault(t, err, fault.Invalid, "both one and two", "zzz.py", "they differ")
@@ -580,13 +586,14 @@ func blockInstall(dir string) int {
 	if err != nil {
 		panic(err)
 	}
-	_, err = i.EnsureLayer(context.Background(), python.LayerConfig{Dir: filepath.Join(dir, "layers"), Key: strings.Repeat("0", 16)}, func(w *python.LayerWriter) error {
-		if err := w.WriteFile("one.py", strings.NewReader("half = 1\n")); err != nil {
-			return err
-		}
-		fmt.Println("begun")
-		select {}
-	})
+	_, err = i.EnsureLayer(context.Background(), python.LayerConfig{Dir: filepath.Join(dir, "layers"), Key: strings.Repeat("0", 16)},
+		func(w *python.LayerWriter) error {
+			if err := w.WriteFile("one.py", strings.NewReader("half = 1\n")); err != nil {
+				return err
+			}
+			fmt.Println("begun")
+			select {}
+		})
 	panic(err)
 }
 

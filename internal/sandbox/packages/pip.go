@@ -25,7 +25,8 @@ type pip struct {
 func newPip(in *python.Installation, cfg Config) (*pip, error) {
 	dir, err := os.MkdirTemp("", "sandpiper-packages-")
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "a temporary directory cannot be created").WithHint("set TMPDIR to a writable directory with free space")
+		return nil, fault.Wrap(fault.Unavailable, err, "a temporary directory cannot be created").
+			WithHint("set TMPDIR to a writable directory with free space")
 	}
 	return &pip{in: in, cfg: cfg, dir: dir}, nil
 }
@@ -73,7 +74,8 @@ func explain(stderr string, err error) error {
 	stderr = strings.Map(printable, stderr)
 	if strings.Contains(stderr, noBuild) {
 		return fault.Wrap(fault.Invalid, err, "a package would have to be built, and building runs its code; only wheels are taken").
-			WithHint("require a version that has a wheel, or build a wheel on a machine where its code may run and set sandbox.wheels to its directory")
+			WithHint("require a version that has a wheel, or build a wheel on a machine where its code may run and set sandbox.wheels to " +
+				"its directory")
 	}
 	if m := byURL().FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Invalid, err, "%s; only wheels of an index or of sandbox.wheels are accepted", clip(m[1], 300)).

@@ -29,7 +29,8 @@ func recheck(layer, root string) error {
 	}
 	if fault.KindOf(err) == fault.Invalid {
 		return fault.Wrap(fault.Invalid, err, "the installed packages cannot be used: %s", fault.Message(err)).
-			WithHint("remove one of the two packages from the requirements, then run `sandpiper packages lock` and `sandpiper packages install`")
+			WithHint("remove one of the two packages from the requirements, then run `sandpiper packages lock` and `sandpiper packages " +
+				"install`")
 	}
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "the installed packages cannot be checked")
@@ -87,7 +88,8 @@ func addRecord(files map[string]*origin, sums map[string]string, root, list, pkg
 			if err != nil {
 				return err
 			}
-			files[name], sums[name] = &origin{pkgs: []string{pkg}, declares: path.Base(name) == "__init__.py" && declaresNamespace(start)}, row[1]
+			files[name], sums[name] = &origin{pkgs: []string{pkg}, declares: path.Base(name) == "__init__.py" && declaresNamespace(start)},
+				row[1]
 		} else if sums[name] != "" && row[1] != "" && sums[name] != row[1] {
 			return clash(had.pkgs[0], name, pkg, name)
 		} else if !slices.Contains(had.pkgs, pkg) {

@@ -15,9 +15,12 @@ func TestInstalledLayerIsCheckedOnce(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"different contents": {map[string]string{"zzz.py": "", "one-1.dist-info/RECORD": "zzz.py,sha256=a,1\n", "two-1.dist-info/RECORD": "zzz.py,sha256=b,1\n"}, "both one and two contain a file zzz.py"},
-		"a directory":        {map[string]string{"zzz.py": "", "zzz/__init__.py": "x = 1", "one-1.dist-info/RECORD": "zzz.py,sha256=a,1\n", "two-1.dist-info/RECORD": "zzz/__init__.py,sha256=b,1\n"}, "one would replace the other"},
-		"no clash":           {map[string]string{"a.py": "", "b.py": "", "one-1.dist-info/RECORD": "a.py,sha256=a,1\n", "two-1.dist-info/RECORD": "b.py,sha256=b,1\ngone.py,,\n"}, ""},
+		"different contents": {map[string]string{"zzz.py": "", "one-1.dist-info/RECORD": "zzz.py,sha256=a,1\n",
+			"two-1.dist-info/RECORD": "zzz.py,sha256=b,1\n"}, "both one and two contain a file zzz.py"},
+		"a directory": {map[string]string{"zzz.py": "", "zzz/__init__.py": "x = 1", "one-1.dist-info/RECORD": "zzz.py,sha256=a,1\n",
+			"two-1.dist-info/RECORD": "zzz/__init__.py,sha256=b,1\n"}, "one would replace the other"},
+		"no clash": {map[string]string{"a.py": "", "b.py": "", "one-1.dist-info/RECORD": "a.py,sha256=a,1\n",
+			"two-1.dist-info/RECORD": "b.py,sha256=b,1\ngone.py,,\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			layer := filepath.Join(t.TempDir(), "layer")
@@ -39,7 +42,8 @@ func TestInstalledLayerIsCheckedOnce(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(fault.Message(err), c.want) || !strings.Contains(fault.Hint(err), "sandpiper packages install") || marked == nil {
+			if err == nil || !strings.Contains(fault.Message(err), c.want) || !strings.Contains(fault.Hint(err),
+				"sandpiper packages install") || marked == nil {
 				t.Errorf("%v (hint %s), recorded: %v", err, fault.Hint(err), marked)
 			}
 		})

@@ -64,7 +64,8 @@ func noPackages() error {
 func (c Config) requirements() ([]string, error) {
 	for _, r := range c.Requirements {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(r, "-") || strings.ContainsAny(r, "\n\r") {
-			return nil, fault.New(fault.Invalid, "%.60q in sandbox.packages is not a requirement; it must be a name with an optional version, such as numpy==2.3.*", r)
+			return nil, fault.New(fault.Invalid, "%.60q in sandbox.packages is not a requirement; it must be a name with an optional "+
+				"version, such as numpy==2.3.*", r)
 		}
 	}
 	if c.WheelDir == "" || len(c.Requirements) > 0 || c.RequirementsFile != "" {
@@ -88,7 +89,8 @@ func parsePipLock(data []byte) (*Lock, error) {
 	}
 	for i, p := range l.Packages {
 		if len(p.Wheels) == 0 {
-			return nil, fault.New(fault.Invalid, "%s is required by URL or path; only wheels of an index or of sandbox.wheels are accepted", p.Name).
+			return nil, fault.New(fault.Invalid, "%s is required by URL or path; only wheels of an index or of sandbox.wheels are accepted",
+				p.Name).
 				WithHint("put its wheel into a directory and set sandbox.wheels to that")
 		}
 		for j := range p.Wheels {

@@ -48,7 +48,8 @@ func apartRules(flags uint32, key unshareKey) map[int]rule {
 		rules[nr] = rule{otherwise: allow}
 	}
 	prctl := rules[unix.SYS_PRCTL]
-	prctl.when = append(prctl.when[:len(prctl.when):len(prctl.when)], oneOf(0, refuse, unix.PR_SET_NO_NEW_PRIVS, unix.PR_CAPBSET_DROP, unix.PR_CAP_AMBIENT).when...)
+	prctl.when = append(prctl.when[:len(prctl.when):len(prctl.when)],
+		oneOf(0, refuse, unix.PR_SET_NO_NEW_PRIVS, unix.PR_CAPBSET_DROP, unix.PR_CAP_AMBIENT).when...)
 	rules[unix.SYS_PRCTL] = prctl
 	rules[unix.SYS_SECCOMP] = rule{when: []condition{ // without flags: a listener would see the calls of workers
 		{arg: 0, value: unix.SECCOMP_SET_MODE_FILTER, not: true, then: refuse},

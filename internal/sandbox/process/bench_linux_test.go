@@ -21,7 +21,8 @@ func BenchmarkWarm(b *testing.B) { warm(b, nil) }
 // BenchmarkWarmPreload is BenchmarkWarm with a preloaded module.
 func BenchmarkWarmPreload(b *testing.B) {
 	warm(b, func(h *host) {
-		h.packages(map[string]string{"large.py": "import json, decimal, xml.dom.minidom, email.message\nkept = [str(i) for i in range(500_000)]\n"})
+		h.packages(map[string]string{"large.py": "import json, decimal, xml.dom.minidom, email.message\nkept = [str(i) for i in " +
+			"range(500_000)]\n"})
 		h.cfg.Preload = []string{"large"}
 	})
 }

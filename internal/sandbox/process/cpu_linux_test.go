@@ -25,8 +25,10 @@ func TestCPUTimeIsMeasured(t *testing.T) {
 	}{
 		"an idle run":     {"time.sleep(0.2)", 0, 100 * time.Millisecond},
 		"the interpreter": {"burn(0.4)", 380 * time.Millisecond, 600 * time.Millisecond},
-		"a child":         {"p = os.fork()\nif p == 0:\n    burn(0.4)\n    os._exit(0)\nos.waitpid(p, 0)", 380 * time.Millisecond, 600 * time.Millisecond},
-		"a zombie":        {"p = os.fork()\nif p == 0:\n    burn(0.4)\n    os._exit(0)\nos.waitid(os.P_PID, p, os.WEXITED | os.WNOWAIT)", 380 * time.Millisecond, 600 * time.Millisecond},
+		"a child": {"p = os.fork()\nif p == 0:\n    burn(0.4)\n    os._exit(0)\nos.waitpid(p, 0)", 380 * time.Millisecond,
+			600 * time.Millisecond},
+		"a zombie": {"p = os.fork()\nif p == 0:\n    burn(0.4)\n    os._exit(0)\nos.waitid(os.P_PID, p, os.WEXITED | os.WNOWAIT)",
+			380 * time.Millisecond, 600 * time.Millisecond},
 	} {
 		out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: burn + c.code, MeasureCPU: true}, sandbox.NoHost{})
 		if err != nil || out.Status != sandbox.Completed {

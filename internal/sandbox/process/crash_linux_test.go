@@ -240,7 +240,8 @@ func TestKilledWorkerEndsOneExecution(t *testing.T) {
 	x, done := h.start(b, "a", busy)
 	_, other := h.start(b, "b", "import time\nprint(1)\ntime.sleep(1)\nresult = 'whole'")
 	x.w.kill()
-	if out := <-done; out.Status != sandbox.Crashed || !strings.Contains(out.Error, "signal 9") || !strings.Contains(out.Error, "MemoryMax") {
+	if out := <-done; out.Status != sandbox.Crashed || !strings.Contains(out.Error, "signal 9") || !strings.Contains(out.Error,
+		"MemoryMax") {
 		t.Errorf("the killed: %+v", out)
 	}
 	if out := <-other; string(out.Result) != `"whole"` {

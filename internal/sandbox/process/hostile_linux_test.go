@@ -58,7 +58,8 @@ func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sb.Close()
-	out, err := sb.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, sandbox.NoHost{})
+	out, err := sb.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)},
+		sandbox.NoHost{})
 	if err != nil || out.Status != sandbox.Completed {
 		t.Fatalf("%v %s %s %s", err, out.Status, out.Error, out.Traceback)
 	}

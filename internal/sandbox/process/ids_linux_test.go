@@ -13,7 +13,8 @@ import (
 // An id map that cannot be read is an error, not one without ids for tenants, who would all get the
 // uid of the daemon.
 func TestUnreadableIDMapIsAnError(t *testing.T) {
-	if _, _, err := mapped("/proc/self/no_map", FirstUID); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "reading which ids") {
+	if _, _, err := mapped("/proc/self/no_map", FirstUID); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(),
+		"reading which ids") {
 		t.Error(err)
 	}
 	if os.Geteuid() != 0 {

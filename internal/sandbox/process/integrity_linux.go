@@ -51,7 +51,8 @@ func (f *Integrity) FailedByDamage(out sandbox.Outcome) bool {
 // Damaged returns the error of an operation that needs the files; effect describes the
 // result.
 func Damaged(effect string) error {
-	return fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "files of Python or of its packages were deleted or changed in cache_dir: %s", effect).
+	return fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "files of Python or of its packages were deleted or changed in cache_dir: %s",
+		effect).
 		WithHint("run the code again: they are being reinstalled")
 }
 

@@ -36,7 +36,8 @@ func TestRunReturnsErrDamagedForDeletedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer live.Close()
-	if out, err := live.Run(t.Context(), sandbox.Program{Code: "import nothing_of_that_name"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Raised {
+	if out, err := live.Run(t.Context(), sandbox.Program{Code: "import nothing_of_that_name"}, sandbox.NoHost{}); err != nil ||
+		out.Status != sandbox.Raised {
 		t.Errorf("with all files there: %+v %v", out, err)
 	}
 	b.integrity.mu.Lock()

@@ -120,7 +120,8 @@ func TestWithoutCgroupKernelMemoryIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: kernel pages %d MB, slab %d MB, page tables %d MB, %d sockets, own %d MB", out.Status, got.pages>>20, got.slab>>20, got.pageTables>>20, got.sockets, got.own>>20)
+		t.Logf("%s: kernel pages %d MB, slab %d MB, page tables %d MB, %d sockets, own %d MB", out.Status, got.pages>>20, got.slab>>20,
+			got.pageTables>>20, got.sockets, got.own>>20)
 		return got, out
 	}
 	for name, code := range map[string]string{"sockets and pipes": fillsSockets, "page tables": fillsPageTables} {
@@ -142,7 +143,8 @@ func TestWithoutCgroupKernelMemoryIsBounded(t *testing.T) {
 		})
 		t.Run(name+" without the bound", func(t *testing.T) { // the measurement shows the attack
 			longtest.Skip(t)
-			if got, _ := attack(t, code, func(c *Config) { c.Disabled = []string{"cgroups", "rlimits"} }); max(got.pages, got.slab) <= 2*attackLimit {
+			if got, _ := attack(t, code, func(c *Config) { c.Disabled = []string{"cgroups", "rlimits"} }); max(got.pages,
+				got.slab) <= 2*attackLimit {
 				t.Errorf("the attack succeeded, but was not measured: %+v", got)
 			}
 		})

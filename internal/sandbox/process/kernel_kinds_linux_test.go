@@ -16,13 +16,17 @@ func TestKindsOfKernelMemoryAreRefused(t *testing.T) {
 	for name, nr := range map[string]int{
 		"memfd_create": unix.SYS_MEMFD_CREATE, "memfd_secret": unix.SYS_MEMFD_SECRET, "signalfd4": unix.SYS_SIGNALFD4,
 		"inotify_init1": unix.SYS_INOTIFY_INIT1, "fanotify_init": unix.SYS_FANOTIFY_INIT, "io_uring_setup": unix.SYS_IO_URING_SETUP,
-		"io_setup": unix.SYS_IO_SETUP, "bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN, "userfaultfd": unix.SYS_USERFAULTFD,
-		"add_key": unix.SYS_ADD_KEY, "keyctl": unix.SYS_KEYCTL, "request_key": unix.SYS_REQUEST_KEY, "socket": unix.SYS_SOCKET,
+		"io_setup": unix.SYS_IO_SETUP, "bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN,
+		"userfaultfd": unix.SYS_USERFAULTFD,
+		"add_key":     unix.SYS_ADD_KEY, "keyctl": unix.SYS_KEYCTL, "request_key": unix.SYS_REQUEST_KEY, "socket": unix.SYS_SOCKET,
 		"sendmsg": unix.SYS_SENDMSG, "sendmmsg": unix.SYS_SENDMMSG, "setsockopt": unix.SYS_SETSOCKOPT, "mknodat": unix.SYS_MKNODAT,
 		"mq_open": unix.SYS_MQ_OPEN, "timer_create": unix.SYS_TIMER_CREATE, "shmget": unix.SYS_SHMGET, "semget": unix.SYS_SEMGET,
-		"msgget": unix.SYS_MSGGET, "mount": unix.SYS_MOUNT, "fsopen": unix.SYS_FSOPEN, "open_tree": unix.SYS_OPEN_TREE, "unshare": unix.SYS_UNSHARE,
-		"epoll_create1": unix.SYS_EPOLL_CREATE1, "splice": unix.SYS_SPLICE, "vmsplice": unix.SYS_VMSPLICE, "tee": unix.SYS_TEE, "sendfile": unix.SYS_SENDFILE,
-		"landlock_create_ruleset": unix.SYS_LANDLOCK_CREATE_RULESET, "seccomp": unix.SYS_SECCOMP, "flock": unix.SYS_FLOCK, "setxattr": unix.SYS_SETXATTR,
+		"msgget": unix.SYS_MSGGET, "mount": unix.SYS_MOUNT, "fsopen": unix.SYS_FSOPEN, "open_tree": unix.SYS_OPEN_TREE,
+		"unshare":       unix.SYS_UNSHARE,
+		"epoll_create1": unix.SYS_EPOLL_CREATE1, "splice": unix.SYS_SPLICE, "vmsplice": unix.SYS_VMSPLICE, "tee": unix.SYS_TEE,
+		"sendfile":                unix.SYS_SENDFILE,
+		"landlock_create_ruleset": unix.SYS_LANDLOCK_CREATE_RULESET, "seccomp": unix.SYS_SECCOMP, "flock": unix.SYS_FLOCK,
+		"setxattr":   unix.SYS_SETXATTR,
 		"pidfd_open": unix.SYS_PIDFD_OPEN, "quotactl": unix.SYS_QUOTACTL, "mlock": unix.SYS_MLOCK, "membarrier": unix.SYS_MEMBARRIER,
 	} {
 		if got := m.run(t, auditArch, uint32(nr)); got == allow {
@@ -89,7 +93,8 @@ func TestProbeReportsLargeSockets(t *testing.T) {
 			if l.Name != "memory of all processes" {
 				continue
 			}
-			if l.State != "soft" || strings.Contains(l.Detail+l.Remedy, "wmem_default") != large || large && !strings.Contains(l.Detail, "8192 KB") {
+			if l.State != "soft" || strings.Contains(l.Detail+l.Remedy, "wmem_default") != large || large && !strings.Contains(l.Detail,
+				"8192 KB") {
 				t.Errorf("%d: %+v", size, l)
 			}
 		}

@@ -32,7 +32,8 @@ import (
 //	thread or process             30 KB                     nothing; 128 hold 4 MB
 //	queued signal                 0.1 KB                    nothing; 256 for all
 //
-// /proc is not mounted, whose files have buffers. Workers cannot create others: memfd, signalfd, inotify, fanotify, io_uring, aio, bpf, perf, userfaultfd, keys,
+// /proc is not mounted, whose files have buffers. Workers cannot create others: memfd, signalfd, inotify, fanotify,
+// io_uring, aio, bpf, perf, userfaultfd, keys,
 // netlink and network sockets, descriptors in flight (sendmsg), FIFOs, POSIX message queues and timers, SysV IPC,
 // terminals, and mounts. TestKindsOfKernelMemoryAreRefused tries all.
 const (

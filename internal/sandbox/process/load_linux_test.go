@@ -29,7 +29,8 @@ func TestLoadMakesNoUnlistedCall(t *testing.T) {
 	h.otherLibc(os.Getenv("OTHER_LIBC"))
 	added := h.addPackages()
 	b := h.backend(func(c *Config) { c.killUnlisted = true })
-	t.Logf("%s", h.run(b, h.spec("a"), "import os, importlib.util as u; [os.confstr('CS_GNU_LIBC_VERSION'), bool(u.find_spec('pandas'))]").Result)
+	t.Logf("%s", h.run(b, h.spec("a"), "import os, importlib.util as u; [os.confstr('CS_GNU_LIBC_VERSION'), bool(u.find_spec('pandas'))]").
+		Result)
 	out := h.run(b, h.spec("a"), string(load))
 	var got struct{ Failed, Skipped map[string]string }
 	if err := json.Unmarshal(out.Result, &got); err != nil || out.Status != sandbox.Completed || len(got.Failed) > 0 {
@@ -62,7 +63,8 @@ func (h *host) addPackages() bool {
 		h.t.Fatal(err)
 	}
 	layer, _, err := packages.Install(h.t.Context(), packages.Config{
-		Requirements: []string{"pandas", "matplotlib", "pillow"}, LockFile: "../../../cmd/sandpiper/testdata/packages/pylock.sandpiper.toml", LayerDir: filepath.Join(h.roots, "layers"),
+		Requirements: []string{"pandas", "matplotlib", "pillow"},
+		LockFile:     "../../../cmd/sandpiper/testdata/packages/pylock.sandpiper.toml", LayerDir: filepath.Join(h.roots, "layers"),
 	}, in)
 	if err != nil {
 		h.t.Fatal(err)

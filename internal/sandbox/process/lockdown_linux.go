@@ -56,7 +56,8 @@ func checkLockdown(pid, id int, limits rlimits, off []string) error {
 func checkLimits(pid int, l rlimits) error {
 	var wrong []error
 	for resource, most := range map[int]int64{
-		unix.RLIMIT_CORE: l.Core, unix.RLIMIT_NOFILE: l.NoFile, unix.RLIMIT_FSIZE: l.FSize, unix.RLIMIT_CPU: l.CPU, unix.RLIMIT_MSGQUEUE: l.MQ, unix.RLIMIT_MEMLOCK: l.Lock,
+		unix.RLIMIT_CORE: l.Core, unix.RLIMIT_NOFILE: l.NoFile, unix.RLIMIT_FSIZE: l.FSize, unix.RLIMIT_CPU: l.CPU,
+		unix.RLIMIT_MSGQUEUE: l.MQ, unix.RLIMIT_MEMLOCK: l.Lock,
 		unix.RLIMIT_SIGPENDING: l.Signal, unix.RLIMIT_NPROC: l.NProc, unix.RLIMIT_DATA: l.Data[1], unix.RLIMIT_AS: l.AS,
 	} {
 		var got unix.Rlimit

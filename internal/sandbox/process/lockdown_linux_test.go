@@ -17,8 +17,10 @@ func TestPreloadedModuleCannotSkipLockdown(t *testing.T) {
 		"seccomp":       "lockdown.filter_ = lambda *a: None",
 		"limits":        "lockdown.set_rlimits = lambda limits: None",
 		"a wider limit": "import resource; f = lockdown.set_rlimits; lockdown.set_rlimits = lambda limits: f(limits | {'NOFILE': 1024})",
-		"a pidfd":       "import os; from sandpiper import kernel; f = kernel.call; kernel.call = lambda name, *a: f(name, *((os.getpid(), 0) if name == 'pidfd_open' else a))",
-		"a descriptor":  "from sandpiper import kernel; f = kernel.call; kernel.call = lambda name, *a: 0 if name == 'close_range' else f(name, *a)",
+		"a pidfd": "import os; from sandpiper import kernel; f = kernel.call; kernel.call = lambda name, *a: f(name, " +
+			"*((os.getpid(), 0) if name == 'pidfd_open' else a))",
+		"a descriptor": "from sandpiper import kernel; f = kernel.call; kernel.call = lambda name, *a: 0 if name == 'close_range' else " +
+			"f(name, *a)",
 	}
 	if tenantUIDs(t) > 0 {
 		steps["uid"] = "lockdown.become = lambda uid: None"
@@ -45,15 +47,17 @@ func TestPreloadedModuleCannotSkipLockdown(t *testing.T) {
 func TestPreloadedModuleLeavesNothingShared(t *testing.T) {
 	h := newHost(t)
 	h.packages(map[string]string{
-		"memory.py":  "import mmap\nkept = mmap.mmap(-1, 4096)\n",
-		"threads.py": "import threading, time\nfrom sandpiper import kernel\nkernel.attempt = lambda *a: 0\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
+		"memory.py": "import mmap\nkept = mmap.mmap(-1, 4096)\n",
+		"threads.py": "import threading, time\nfrom sandpiper import kernel\nkernel.attempt = lambda *a: " +
+			"0\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
 	})
 	var log logtest.Log
 	b := h.backend(func(c *Config) {
 		c.Preload, c.Log = []string{"memory", "threads"}, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	wantResult(t, h.run(b, h.spec("a"), "import sys\n[m for m in ('memory', 'threads') if m in sys.modules]"), "[]")
-	for _, words := range []string{"module=memory why=\"it maps memory that all workers would share", "module=threads why=\"it starts a thread"} {
+	for _, words := range []string{"module=memory why=\"it maps memory that all workers would share",
+		"module=threads why=\"it starts a thread"} {
 		if !strings.Contains(log.String(), words) {
 			t.Errorf("the log lacks %s:\n%s", words, log.String())
 		}

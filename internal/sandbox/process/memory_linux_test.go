@@ -49,8 +49,10 @@ s.close(); s.unlink()
 n`, "120", sandbox.Completed},
 		{"one allocation", `b"x" * 10**9`, "", sandbox.Raised},
 		{"many small ones", "kept = []\nwhile True: kept.append(bytearray(b'x') * 100_000)", "", ""},
-		{"growing gradually", "import time\nkept = []\nwhile True:\n    kept.append(bytearray(b'x') * 10_000_000)\n    time.sleep(0.01)", "", ""},
-		{"a mapping that cannot be made", "import mmap\nmmap.mmap(-1, 700 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)", "", sandbox.Raised},
+		{"growing gradually", "import time\nkept = []\nwhile True:\n    kept.append(bytearray(b'x') * 10_000_000)\n    time.sleep(0.01)",
+			"", ""},
+		{"a mapping that cannot be made", "import mmap\nmmap.mmap(-1, 700 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)", "",
+			sandbox.Raised},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := h.run(b, h.spec("a"), c.code)

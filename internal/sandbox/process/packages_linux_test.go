@@ -134,7 +134,8 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 	}
 	wantResult(t, out, "300")
 	w := s.(*instance).w
-	if got := memoryOfAll([]memoryUse{memoryOf(w.hostPID())}, w.inherited.resident, &kernelMemory{limit: 500 << 20}, false).total(); got < 290<<20 || got > 330<<20 {
+	if got := memoryOfAll([]memoryUse{memoryOf(w.hostPID())}, w.inherited.resident, &kernelMemory{limit: 500 << 20}, false).
+		total(); got < 290<<20 || got > 330<<20 {
 		t.Errorf("%d MB are in use, want about 300", got>>20)
 	}
 	if out := h.run(ahead, h.spec("a"), "bytes(700 << 20)"); out.Limit != sandbox.LimitMemory {
@@ -148,6 +149,7 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 func TestPythonStartedByCodeHasPackages(t *testing.T) {
 	h := newHost(t)
 	h.packages(map[string]string{"good.py": "there = 1\n"})
-	const code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import good; print(good.there)'], capture_output=True, text=True).stdout"
+	const code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import good; print(good.there)'], capture_output=True, " +
+		"text=True).stdout"
 	wantResult(t, h.run(h.backend(nil), h.spec("a"), code), `"1\n"`)
 }

@@ -45,8 +45,9 @@ func TestPreloadedModuleHasPrivilegesOfWorker(t *testing.T) {
 	for _, found := range []string{"FOUND", "BOUND"} {
 		for name, result := range h.resultsOf(ahead, found) {
 			call, args, _ := strings.Cut(name, " ")
-			own := found == "BOUND" && slices.Contains([]string{"setresuid", "setresgid", "setgroups", "capset"}, call) // in a user namespace that gives nothing
-			same := ids == 0 && strings.HasPrefix(call, "setres") && args == "0 0 0"                                    // the ids that it has
+			// in a user namespace that gives nothing
+			own := found == "BOUND" && slices.Contains([]string{"setresuid", "setresgid", "setgroups", "capset"}, call)
+			same := ids == 0 && strings.HasPrefix(call, "setres") && args == "0 0 0" // the ids that it has
 			if result == "succeeded" && code[name] != result && !own && !same {
 				t.Errorf("%s: %s succeeded; code gets %s", found, name, code[name])
 			}

@@ -147,7 +147,8 @@ func (p *probeResult) namespaces() sandbox.Layer {
 }
 
 func (p *probeResult) root() sandbox.Layer {
-	return sandbox.Tested("private root", p.in.Outside != "" && len(p.in.Root) < 12, "reading a file of the host: %s; visible: %s", sandbox.Attempted(p.in.Outside), strings.Join(p.in.Root, " "))
+	return sandbox.Tested("private root", p.in.Outside != "" && len(p.in.Root) < 12, "reading a file of the host: %s; visible: %s",
+		sandbox.Attempted(p.in.Outside), strings.Join(p.in.Root, " "))
 }
 
 func (p *probeResult) capabilities() sandbox.Layer {
@@ -176,10 +177,12 @@ func (p *probeResult) seccomp() sandbox.Layer {
 
 func (p *probeResult) landlock() sandbox.Layer {
 	if p.b.landlock == 0 {
-		return sandbox.Layer{Name: "landlock", State: "missing", Detail: "this kernel has no Landlock; the private root and seccomp are in force without it",
+		return sandbox.Layer{Name: "landlock", State: "missing",
+			Detail: "this kernel has no Landlock; the private root and seccomp are in force without it",
 			Remedy: "use kernel 5.13 or later with landlock among the security modules (lsm=landlock,…)"}
 	}
-	return sandbox.Tested("landlock", p.in.Device == "EACCES", "ABI %d; writing to a device: %s", p.b.landlock, sandbox.Attempted(p.in.Device))
+	return sandbox.Tested("landlock", p.in.Device == "EACCES", "ABI %d; writing to a device: %s", p.b.landlock,
+		sandbox.Attempted(p.in.Device))
 }
 
 // network checks the network namespace and that socket fails.
@@ -190,14 +193,17 @@ func (p *probeResult) network() sandbox.Layer {
 	if p.b.cfg.OwnNamespaces {
 		of = "of each worker"
 	}
-	return sandbox.Tested("network", !inherited && p.in.Calls["socket"] != "", "a namespace %s, lo down (the host has %d interfaces); socket: %s",
+	return sandbox.Tested("network", !inherited && p.in.Calls["socket"] != "",
+		"a namespace %s, lo down (the host has %d interfaces); socket: %s",
 		of, len(interfaces), sandbox.Attempted(p.in.Calls["socket"]))
 }
 
 func (p *probeResult) rlimits() sandbox.Layer {
-	ok := p.in.Limits["AS"] > 0 && p.in.Limits["DATA"] > 0 && p.in.Limits["NOFILE"] > 0 && p.in.Limits["NOFILE"] <= int64(p.limits.OpenFiles) &&
+	ok := p.in.Limits["AS"] > 0 && p.in.Limits["DATA"] > 0 && p.in.Limits["NOFILE"] > 0 &&
+		p.in.Limits["NOFILE"] <= int64(p.limits.OpenFiles) &&
 		p.in.Memory == "MemoryError" && p.in.Processes < p.limits.Processes
-	return sandbox.Tested("limits", ok, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, sandbox.Attempted(p.in.Memory),
+	return sandbox.Tested("limits", ok, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20,
+		sandbox.Attempted(p.in.Memory),
 		p.in.Processes, p.limits.Processes)
 }
 
@@ -206,7 +212,8 @@ func (p *probeResult) memory() sandbox.Layer {
 	if p.group > 0 {
 		return sandbox.Tested("memory of all processes", ended, "cgroup v%d; four processes above the limit: %s", p.group, p.kills)
 	}
-	l := sandbox.Tested("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", p.b.groups.why, p.kills)
+	l := sandbox.Tested("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the "+
+		"limit: %s", p.b.groups.why, p.kills)
 	if ended {
 		l.State = "soft"
 	}
@@ -220,9 +227,11 @@ func (p *probeResult) memory() sandbox.Layer {
 
 func (p *probeResult) processors() sandbox.Layer {
 	if p.b.groups.hasWeights {
-		return sandbox.Tested("share of the processors", true, "cgroup v%d: tenants have equal shares, however many programs they run", p.b.groups.version)
+		return sandbox.Tested("share of the processors", true, "cgroup v%d: tenants have equal shares, however many programs they run",
+			p.b.groups.version)
 	}
-	return sandbox.Layer{Name: "share of the processors", State: "soft", Detail: "no cgroup with weights: the more programs a tenant runs, the lower their priority (nice, ioprio)",
+	return sandbox.Layer{Name: "share of the processors", State: "soft",
+		Detail: "no cgroup with weights: the more programs a tenant runs, the lower their priority (nice, ioprio)",
 		Remedy: "start sandpiper where the cpu controller is delegated: systemd-run --user --scope -p Delegate=yes sandpiper …, or as root"}
 }
 

@@ -185,7 +185,8 @@ func (b *Backend) currentKeeper() *keeperHandle {
 }
 
 func (b *Backend) keeperInit() keeper.Init {
-	init := keeper.Init{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Disabled: b.cfg.Disabled}
+	init := keeper.Init{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots,
+		Disabled: b.cfg.Disabled}
 	if !contains(b.cfg.Disabled, "seccomp") {
 		init.Filter = filter(b.withEpoll(keeperRules()))
 	}
@@ -194,7 +195,8 @@ func (b *Backend) keeperInit() keeper.Init {
 
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
-		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes), Own: b.cfg.OwnNamespaces,
+		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
+		Own:          b.cfg.OwnNamespaces,
 		FilterFirst:  encode(filter(b.withEpoll(bindingRules()))),
 		FilterSecond: encode(filter(lockdownRules(bindingRules(), b.withEpoll(b.workerRules())))),
 	}

@@ -68,7 +68,8 @@ func TestCPythonTestSuiteHasOnlyListedFailures(t *testing.T) {
 		unlisted = slices.DeleteFunc(unlisted, func(id string) bool { return o[id].verdict == i[id].verdict && o[id].verdict != "" })
 	}
 	if fetched := r.testsVersion(); fetched != listedVersion && len(unlisted) > 0 {
-		t.Skipf("the list of differences was made with the tests of %s, these are %s: %d more differ: %q", listedVersion, fetched, len(unlisted), unlisted)
+		t.Skipf("the list of differences was made with the tests of %s, these are %s: %d more differ: %q", listedVersion, fetched,
+			len(unlisted), unlisted)
 	}
 	for _, id := range unlisted {
 		t.Errorf("%s %s %s\n\toutside: %s\n\tinside: %s", outside[id].verdict, inside[id].verdict, id, outside[id].note, inside[id].note)
@@ -145,7 +146,8 @@ type place struct {
 
 func (r *regress) place(name string) place {
 	r.t.Helper()
-	p := place{regress: r, spec: r.host.spec(name), work: filepath.Join(r.cfg.Roots["workspaces"], name), other: filepath.Join(r.roots, "outside-"+name)}
+	p := place{regress: r, spec: r.host.spec(name), work: filepath.Join(r.cfg.Roots["workspaces"], name),
+		other: filepath.Join(r.roots, "outside-"+name)}
 	err := os.Mkdir(p.other, 0o700)
 	if err == nil {
 		err = os.Chown(p.other, p.uid(), -1)
@@ -201,7 +203,8 @@ func withAdded(t testing.TB, python, from, to string) string {
 		t.Fatal(err)
 	}
 	// some of CPython's tests do not compile on purpose
-	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "bin/python3.14"), "-m", "compileall", "-q", "-j2", "--invalidation-mode", "unchecked-hash", to).Run()
+	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "bin/python3.14"), "-m", "compileall", "-q", "-j2", "--invalidation-mode",
+		"unchecked-hash", to).Run()
 	return dir
 }
 
@@ -249,7 +252,8 @@ func (p place) runOutside(ctx context.Context, args []string) {
 func (p place) outside(cmd *exec.Cmd) {
 	cmd.Dir = p.other
 	cmd.Env = []string{
-		"PATH=" + filepath.Join(p.cfg.Python, "bin"), "HOME=" + p.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox", "LOGNAME=sandbox",
+		"PATH=" + filepath.Join(p.cfg.Python, "bin"), "HOME=" + p.other, "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC", "USER=sandbox",
+		"LOGNAME=sandbox",
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "PYTHONHASHSEED=0", "MALLOC_ARENA_MAX=2",
 	}
 	if p.spec.UID != 0 {

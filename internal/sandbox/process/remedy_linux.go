@@ -59,27 +59,33 @@ func (f hostFacts) remedy(err error) (layer, remedy string) {
 		strings.Contains(err.Error(), "operation not permitted") || strings.Contains(err.Error(), "permission denied")
 	switch {
 	case fault.Inconclusive(err):
-		return "start", "the machine is busy, or something is short, at the moment: run the code again, then `sandpiper doctor` (" + err.Error() + ")"
+		return "start", "the machine is busy, or something is short, at the moment: run the code again, then `sandpiper doctor` (" +
+			err.Error() + ")"
 	case step == "namespaces" && errors.Is(err, unix.ENOSPC), f.maxUserNamespaces == "0":
 		return "user namespace", "allow user namespaces: sysctl -w user.max_user_namespaces=15000 (now " + orUnknown(f.maxUserNamespaces) +
 			"; Red Hat hosts may set it to 0), and keep it in /etc/sysctl.d/"
 	case step == "namespaces" && (errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL)):
-		return "user namespace", "use a kernel with user, pid, net, ipc, uts and cgroup namespaces (CONFIG_USER_NS and the others), 5.12 or later"
+		return "user namespace", "use a kernel with user, pid, net, ipc, uts and cgroup namespaces (CONFIG_USER_NS and the others), 5.12 " +
+			"or later"
 	case denied && !f.root && f.usernsClone == "0":
 		return "user namespace", "allow unprivileged user namespaces: sysctl -w kernel.unprivileged_userns_clone=1"
 	case denied && !f.root && f.appArmorUserns == "1":
-		return "user namespace", "Ubuntu restricts unprivileged user namespaces by AppArmor: give the sandpiper binary a profile with `userns,` " +
+		return "user namespace", "Ubuntu restricts unprivileged user namespaces by AppArmor: give the sandpiper binary a profile with " +
+			"`userns,` " +
 			"(see docs/hosts.md), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	case denied && f.filtered:
 		return "user namespace", "this process runs under a seccomp filter that blocks unshare or mount, as in a Docker container: " +
-			"start the container with --security-opt no-new-privileges --security-opt seccomp=FILE, where FILE is packaging/seccomp.json of Sandpiper's sources, or unconfined (and --security-opt apparmor=unconfined with Docker)"
+			"start the container with --security-opt no-new-privileges --security-opt seccomp=FILE, where FILE is packaging/seccomp.json " +
+			"of Sandpiper's sources, or unconfined (and --security-opt apparmor=unconfined with Docker)"
 	case step == "namespaces" && denied:
-		return "user namespace", "the kernel denied a user namespace, as it does inside chroot(2): use pivot_root or a container instead, " +
+		return "user namespace", "the kernel denied a user namespace, as it does inside chroot(2): use pivot_root or a container " +
+			"instead, " +
 			"or check for a security module that denies it"
 	case step == "setup" && (strings.Contains(err.Error(), "mount_setattr") || strings.Contains(err.Error(), "open_tree")) && !denied:
 		return "private root", "use kernel 5.12 or later: mount_setattr is needed to make mounts read-only"
 	case step == "setup":
-		return "private root", "the private root could not be built (" + err.Error() + "); check that the cache and data directories exist and belong to this user"
+		return "private root", "the private root could not be built (" + err.Error() +
+			"); check that the cache and data directories exist and belong to this user"
 	case step == "zygote":
 		return "interpreter", "the embedded Python did not start (" + err.Error() + "); it needs the host's glibc 2.17 or later"
 	}

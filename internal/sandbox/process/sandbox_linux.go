@@ -50,7 +50,8 @@ func (x *instance) Run(ctx context.Context, p sandbox.Program, host sandbox.Host
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.dead {
-		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the interpreter of this sandbox has ended"}, nil
+		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed),
+			Error: "the interpreter of this sandbox has ended"}, nil
 	}
 	x.number++
 	started := time.Now()
@@ -125,7 +126,8 @@ func (x *instance) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcom
 	}
 	switch {
 	case !soft.over && x.w.group.killed() && out.Usage.MemoryPeak > 0 && out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10:
-		out.Error = fmt.Sprintf("The kernel ended the execution at %d MB of its %d MB: %s", out.Usage.MemoryPeak>>20, x.limits.MemoryBytes>>20, noMemoryLeft)
+		out.Error = fmt.Sprintf("The kernel ended the execution at %d MB of its %d MB: %s", out.Usage.MemoryPeak>>20,
+			x.limits.MemoryBytes>>20, noMemoryLeft)
 		return out
 	case soft.over || x.w.group.killed():
 		return withKernelUse(OverMemory(out, x.limits), soft.kernel, x.limits)
@@ -134,7 +136,8 @@ func (x *instance) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcom
 		return out
 	case syscall.WaitStatus(exit.Status).Signal() == syscall.SIGBUS && exit.RSS<<10 >= tmpBytes(x.limits.MemoryBytes):
 		out.Usage.MemoryPeak = max(out.Usage.MemoryPeak, exit.RSS<<10)
-		return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached: /dev/shm, which shared memory uses, has half of it and is full", x.limits.MemoryBytes>>20))
+		return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached: /dev/shm, which shared memory uses, has half of "+
+			"it and is full", x.limits.MemoryBytes>>20))
 	}
 	return ExplainExit(out, syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits)
 }
@@ -147,14 +150,16 @@ func ExplainExit(out sandbox.Outcome, status syscall.WaitStatus, cpu time.Durati
 	case isCPULimit(status, cpu, limits.CPU):
 		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", limits.CPU))
 	case status.Signal() == syscall.SIGBUS:
-		out.Error = "The Python process used a page that a mapped file does not have: the file was truncated, or its directory /dev/shm or /tmp, which has half of memory_mb, is full"
+		out.Error = "The Python process used a page that a mapped file does not have: the file was truncated, or its directory /dev/shm " +
+			"or /tmp, which has half of memory_mb, is full"
 	case status.Signaled():
 		out.Error = fmt.Sprintf("The Python process was killed by signal %d (%s)", int(status.Signal()), status.Signal())
 		if status.Signal() == syscall.SIGKILL {
 			out.Error += ": perhaps " + noMemoryLeft
 		}
 	case status.Exited():
-		out.Error = fmt.Sprintf("The Python process exited with status %d before the code was done (os._exit, or a closed channel)", status.ExitStatus())
+		out.Error = fmt.Sprintf("The Python process exited with status %d before the code was done (os._exit, or a closed channel)",
+			status.ExitStatus())
 	}
 	return out
 }

@@ -203,7 +203,8 @@ var checked = map[int]rule{
 	// Options that describe the socket itself. Others describe the peer, which is
 	// the daemon: SO_PEERPIDFD returns a descriptor of its process.
 	unix.SYS_GETSOCKOPT: {when: append([]condition{{arg: 1, value: unix.SOL_SOCKET, not: true, then: refuse}},
-		oneOf(2, refuse, unix.SO_TYPE, unix.SO_PROTOCOL, unix.SO_DOMAIN, unix.SO_ERROR, unix.SO_ACCEPTCONN, unix.SO_SNDBUF, unix.SO_RCVBUF).when...),
+		oneOf(2, refuse, unix.SO_TYPE, unix.SO_PROTOCOL, unix.SO_DOMAIN, unix.SO_ERROR, unix.SO_ACCEPTCONN, unix.SO_SNDBUF, unix.SO_RCVBUF).
+			when...),
 		otherwise: refuse},
 	unix.SYS_SENDTO: {when: []condition{
 		{arg: 3, mask: unix.MSG_OOB, value: unix.MSG_OOB, then: refuse},

@@ -17,7 +17,8 @@ type machine []*bpf.VM
 // lockedDown returns the filters of a locked-down worker, in the order of their loading.
 func lockedDown(t *testing.T, worker map[int]rule) machine {
 	t.Helper()
-	return machine{load32(t, filter(keeperRules())), load32(t, filter(bindingRules())), load32(t, filter(lockdownRules(bindingRules(), worker)))}
+	return machine{load32(t, filter(keeperRules())), load32(t, filter(bindingRules())),
+		load32(t, filter(lockdownRules(bindingRules(), worker)))}
 }
 
 func load32(t *testing.T, program []byte) *bpf.VM {
@@ -177,7 +178,8 @@ func TestFilterChecksArguments(t *testing.T) {
 }
 
 func TestFilterIsShallow(t *testing.T) {
-	for name, program := range map[string][]byte{"binding": filter(bindingRules()), "lockdown": filter(lockdownRules(bindingRules(), workerRules()))} {
+	for name, program := range map[string][]byte{"binding": filter(bindingRules()),
+		"lockdown": filter(lockdownRules(bindingRules(), workerRules()))} {
 		n, most := len(program)/8, map[string]int{"binding": 700, "lockdown": 120}[name]
 		t.Logf("%s: %d instructions", name, n)
 		if n > most {

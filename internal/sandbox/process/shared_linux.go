@@ -60,7 +60,8 @@ func NewWorkerHeader(l sandbox.Limits, programs []string) WorkerHeader {
 		TmpBytes: tmpBytes(l.MemoryBytes), Programs: programs, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
 			Signal: queuedSignals, NProc: int64(l.Processes),
-			Data: [2]int64{allowance(l.MemoryBytes, l.MemoryBytes), reserveFactor * l.MemoryBytes}, AS: reserveFactor*l.MemoryBytes + reservable},
+			Data: [2]int64{allowance(l.MemoryBytes, l.MemoryBytes), reserveFactor * l.MemoryBytes},
+			AS:   reserveFactor*l.MemoryBytes + reservable},
 	}
 }
 

@@ -28,7 +28,8 @@ func (h *host) runConcurrently(b *Backend, owners []string, code string, while f
 		specs = append(specs, spec)
 		started := fmt.Sprintf("started%d", i)
 		all.Go(func() {
-			out := h.run(b, spec, fmt.Sprintf("import os, time\ndef go():\n    open('/workspace/%s', 'w').close()\n    while not os.path.exists('/workspace/go'): time.sleep(0.01)\n%s", started, code))
+			out := h.run(b, spec, fmt.Sprintf("import os, time\ndef go():\n    open('/workspace/%s', 'w').close()\n    while not "+
+				"os.path.exists('/workspace/go'): time.sleep(0.01)\n%s", started, code))
 			var v float64
 			if err := json.Unmarshal(out.Result, &v); err != nil {
 				h.t.Errorf("%s: %s %s %s", owner, out.Status, out.Error, out.Result)

@@ -171,7 +171,8 @@ func TestLimitOnProcessesIsReported(t *testing.T) {
 			defer s.Close()
 		}
 	}
-	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "no process can be started") || !strings.Contains(fault.Hint(err), "pids.max") {
+	if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "no process can be started") ||
+		!strings.Contains(fault.Hint(err), "pids.max") {
 		t.Errorf("%v; %s", err, fault.Hint(err))
 	}
 	if err := os.WriteFile(filepath.Join(group, "pids.max"), []byte("max"), 0); err != nil {

@@ -36,7 +36,8 @@ func EnterSubordinate() error {
 		r := largestRange(string(b), names)
 		if r.count < 2 {
 			return fault.New(fault.Unavailable, "sandbox.subordinate_uids: %s grants no ids to user %s", of.file, names[len(names)-1]).
-				WithHint("let root grant ids that no other user has, for example: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s", names[len(names)-1])
+				WithHint("let root grant ids that no other user has, for example: usermod --add-subuids 100000-165535 --add-subgids "+
+					"100000-165535 %s", names[len(names)-1])
 		}
 		args = append(args, fmt.Sprintf("%s=%d,%d,%d", of.option, r.first, zygoteUID, min(r.count, 1+maxTenants)))
 	}
@@ -55,14 +56,17 @@ func EnterSubordinate() error {
 	try := exec.Command(unshare, append(args, "true")...)
 	try.Stderr = &stderr
 	if err := try.Run(); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "sandbox.subordinate_uids: no user namespace with the ids of /etc/subuid can be made: %s", strings.TrimSpace(stderr.String())).
-			WithHint("unshare must be of util-linux 2.38 or later, and newuidmap and newgidmap need their privileges, which no_new_privs takes away")
+		return fault.Wrap(fault.Unavailable, err, "sandbox.subordinate_uids: no user namespace with the ids of /etc/subuid can be made: %s",
+			strings.TrimSpace(stderr.String())).
+			WithHint("unshare must be of util-linux 2.38 or later, and newuidmap and newgidmap need their privileges, which no_new_privs " +
+				"takes away")
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(unshare, append(append([]string{unshare}, args...), append([]string{"--", program}, os.Args[1:]...)...), os.Environ())
+	return syscall.Exec(unshare, append(append([]string{unshare}, args...), append([]string{"--", program}, os.Args[1:]...)...),
+		os.Environ())
 }
 
 // largestRange returns the largest range of one of names in a file such as /etc/subuid.

@@ -70,7 +70,8 @@ func TestKeeperHasSeccompFilter(t *testing.T) {
 	m := machine{load32(t, filter(keeperRules()))}
 	for nr, want := range map[int]verdict{
 		unix.SYS_OPEN_TREE: allow, unix.SYS_EXECVE: allow, unix.SYS_CLONE: allow, unix.SYS_EPOLL_PWAIT: allow,
-		unix.SYS_SOCKET: refuse, unix.SYS_PTRACE: refuse, unix.SYS_BPF: refuse, unix.SYS_KEYCTL: refuse, unix.SYS_PIVOT_ROOT: refuse, unix.SYS_CHROOT: refuse,
+		unix.SYS_SOCKET: refuse, unix.SYS_PTRACE: refuse, unix.SYS_BPF: refuse, unix.SYS_KEYCTL: refuse, unix.SYS_PIVOT_ROOT: refuse,
+		unix.SYS_CHROOT:  refuse,
 		unix.SYS_MKNODAT: refuse, unix.SYS_INIT_MODULE: refuse, unix.SYS_MEMFD_CREATE: refuse, unix.SYS_CLONE3: absent,
 	} {
 		if got := m.run(t, auditArch, uint32(nr), unix.CLONE_NEWNS|unix.CLONE_NEWNET); got != want {
@@ -125,7 +126,8 @@ func TestKeeperExecutesOnlyTheInterpreter(t *testing.T) {
 		}
 	}
 	_ = filepath.WalkDir(h.cfg.Python, func(path string, e fs.DirEntry, err error) error {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !strings.HasSuffix(path, "/bin/python3.14") {
+		if info, err := e.Info(); err == nil && info.Mode().
+			IsRegular() && info.Mode()&0o111 != 0 && !strings.HasSuffix(path, "/bin/python3.14") {
 			t.Errorf("the interpreter's directory has another program: %s", path)
 		}
 		return err

@@ -18,7 +18,8 @@ func TenantUIDs() (int, error) { return 0, nil }
 
 // EnterSubordinate always fails.
 func EnterSubordinate() error {
-	return fault.New(fault.Unavailable, "sandbox.subordinate_uids has no effect on %s: it requires Linux", runtime.GOOS).WithHint("remove the setting")
+	return fault.New(fault.Unavailable, "sandbox.subordinate_uids has no effect on %s: it requires Linux", runtime.GOOS).
+		WithHint("remove the setting")
 }
 
 // Backend does not exist on this system.
@@ -26,7 +27,8 @@ type Backend struct{}
 
 // New always fails.
 func New(Config) (*Backend, error) {
-	return nil, fault.New(fault.Unavailable, "code cannot be executed on %s: the sandbox requires Linux namespaces, Landlock and seccomp", runtime.GOOS).
+	return nil, fault.New(fault.Unavailable, "code cannot be executed on %s: the sandbox requires Linux namespaces, Landlock and seccomp",
+		runtime.GOOS).
 		WithHint("run Sandpiper on Linux (amd64 or arm64, glibc), for instance in a virtual machine; everything but execution works here")
 }
 

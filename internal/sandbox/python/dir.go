@@ -59,10 +59,12 @@ func checkOwner(dir string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return &fs.PathError{Op: "open", Path: dir, Err: unix.ENOTDIR}
 	case !trusted(st.Uid):
-		return fault.New(fault.Unavailable, "the cache directory %s belongs to uid %d, which could modify the Python in it; it must belong to uid %d or root", dir, st.Uid, os.Geteuid()).
+		return fault.New(fault.Unavailable, "the cache directory %s belongs to uid %d, which could modify the Python in it; it must "+
+			"belong to uid %d or root", dir, st.Uid, os.Geteuid()).
 			WithHint(otherDirHint)
 	case st.Mode&0o022 != 0:
-		return fault.New(fault.Unavailable, "other users can write to the cache directory %s (mode %04o) and modify the Python in it", dir, st.Mode&0o7777).
+		return fault.New(fault.Unavailable, "other users can write to the cache directory %s (mode %04o) and modify the Python in it", dir,
+			st.Mode&0o7777).
 			WithHint("chmod go-w %s, or %s", dir, otherDirHint)
 	}
 	return nil
@@ -78,7 +80,8 @@ func checkParent(dir string) error {
 	const overflow = 65534
 	foreign := !trusted(st.Uid) && st.Uid != overflow
 	if foreign || st.Mode&0o002 != 0 && st.Mode&unix.S_ISVTX == 0 {
-		return fault.New(fault.Unavailable, "other users can rename the entries of %s (uid %d, mode %04o), which contains the cache directory of Python", dir, st.Uid, st.Mode&0o7777).
+		return fault.New(fault.Unavailable, "other users can rename the entries of %s (uid %d, mode %04o), which contains the cache "+
+			"directory of Python", dir, st.Uid, st.Mode&0o7777).
 			WithHint(otherDirHint)
 	}
 	return nil
@@ -97,7 +100,8 @@ func explain(dir string, err error) error {
 		return fault.Wrap(fault.Exhausted, err, "the disk is full: Python needs 60 MB in %s", dir).
 			WithHint("free some space there, or %s on a disk with free space", otherDirHint)
 	case errors.Is(err, unix.ENOTDIR):
-		return fault.Wrap(fault.Unavailable, err, "%s is not a directory or not in one, so Python cannot be installed there", dir).WithHint(otherDirHint)
+		return fault.Wrap(fault.Unavailable, err, "%s is not a directory or not in one, so Python cannot be installed there", dir).
+			WithHint(otherDirHint)
 	case readOnly(err):
 		return fault.Wrap(fault.Unavailable, err, "Python cannot be installed in %s: Sandpiper may not write there", dir).
 			WithHint("make it writable, or %s", otherDirHint)
@@ -113,7 +117,8 @@ func readOnly(err error) bool {
 // cannotStart returns the fault for an undamaged interpreter that does not start.
 func cannotStart(err error, output []byte, dir string) error {
 	if errors.Is(err, unix.EACCES) {
-		return fault.Wrap(fault.Unavailable, err, "Python may not be executed in %s, perhaps because the file system is mounted noexec", dir).
+		return fault.Wrap(fault.Unavailable, err, "Python may not be executed in %s, perhaps because the file system is mounted noexec",
+			dir).
 			WithHint("set XDG_CACHE_HOME to a directory where programs may be executed")
 	}
 	if fault.Inconclusive(err) {

@@ -149,14 +149,16 @@ func TestInstallRejectsUnsafeDir(t *testing.T) {
 		{"writable for all", chmod(0o777), fault.Unavailable, "mode 0777"},
 		{"writable for all, sticky", chmod(0o777 | os.ModeSticky), fault.Unavailable, "mode 1777"},
 		{"writable for the group", chmod(0o775), fault.Unavailable, "chmod go-w"},
-		{"parent writable for all", func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Dir(dir), 0o777)) }, fault.Unavailable, "XDG_CACHE_HOME"},
+		{"parent writable for all", func(t *testing.T, dir string) { must(t, os.Chmod(filepath.Dir(dir), 0o777)) }, fault.Unavailable,
+			"XDG_CACHE_HOME"},
 		{"a file", func(t *testing.T, dir string) { must(t, os.WriteFile(dir, nil, 0o600)) }, fault.Unavailable, "not a directory"},
 		{"of another user", func(t *testing.T, dir string) {
 			needRoot(t)
 			chmod(0o700)(t, dir)
 			must(t, os.Chown(dir, 12345, 12345))
 		}, fault.Unavailable, "uid 12345"},
-		{"below another user's", func(t *testing.T, dir string) { needRoot(t); must(t, os.Chown(filepath.Dir(dir), 12345, 12345)) }, fault.Unavailable, "uid 12345"},
+		{"below another user's", func(t *testing.T, dir string) { needRoot(t); must(t, os.Chown(filepath.Dir(dir), 12345, 12345)) },
+			fault.Unavailable, "uid 12345"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cache")

@@ -98,7 +98,8 @@ func (c *cache) install(ctx context.Context) (*Installation, error) {
 		c.removeUnused()
 	}
 	if len(found.damage) > 0 {
-		c.cfg.Log.Warn("the installed files were modified and have been replaced", "dir", c.path(), "files", len(found.damage), "first", found.damage[0])
+		c.cfg.Log.Warn("the installed files were modified and have been replaced", "dir", c.path(), "files", len(found.damage), "first",
+			found.damage[0])
 	}
 	release, err := c.use(ctx)
 	if err != nil {
@@ -139,7 +140,8 @@ func (c *cache) use(ctx context.Context) (release func() error, err error) {
 	return release, err
 }
 
-func lock(ctx context.Context, path string, try func(*flock.Flock, context.Context, time.Duration) (bool, error)) (unlock func() error, err error) {
+func lock(ctx context.Context, path string, try func(*flock.Flock, context.Context, time.Duration) (bool, error)) (unlock func() error,
+	err error) {
 	l := flock.New(path)
 	if _, err := try(l, ctx, 20*time.Millisecond); err != nil {
 		return nil, errors.Join(err, l.Close())

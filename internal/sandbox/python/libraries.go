@@ -141,7 +141,8 @@ func (h *host) checkVersions(program *elf.File) error {
 		}
 		for _, v := range need.Needs {
 			if !slices.Contains(have, v.Dep) {
-				return fault.New(fault.Unavailable, "this host's %s is too old for Python %s, which needs its version %s", need.Name, Version, v.Dep).
+				return fault.New(fault.Unavailable, "this host's %s is too old for Python %s, which needs its version %s", need.Name,
+					Version, v.Dep).
 					WithHint("use a newer release of the Linux distribution")
 			}
 		}
@@ -177,5 +178,6 @@ func (h *host) without(missing string) error {
 	}
 	return fault.Wrap(fault.Unavailable, fmt.Errorf("%s: %w", missing, os.ErrNotExist),
 		"this host has no glibc for %s (%s is missing), and Python %s needs it", runtime.GOARCH, path.Base(missing), Version).
-		WithHint("use a distribution with glibc, such as Debian, Ubuntu, Fedora or Arch; distributions with musl, such as Alpine, are not supported")
+		WithHint("use a distribution with glibc, such as Debian, Ubuntu, Fedora or Arch; distributions with musl, such as Alpine, are " +
+			"not supported")
 }

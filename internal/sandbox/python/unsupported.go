@@ -51,6 +51,7 @@ func (l *Layer) SystemLibraries(*Installation) (map[string]string, []string, err
 }
 
 func unsupported() error {
-	return fault.New(fault.Unavailable, "this build for %s/%s does not embed CPython, because it has no sandbox backend", runtime.GOOS, runtime.GOARCH).
+	return fault.New(fault.Unavailable, "this build for %s/%s does not embed CPython, because it has no sandbox backend", runtime.GOOS,
+		runtime.GOARCH).
 		WithHint("run Sandpiper on Linux (amd64 or arm64) with glibc: a virtual machine or WSL 2 also works")
 }

@@ -94,7 +94,8 @@ func liveInterpreter(t *testing.T, s *scene, b sandbox.Backend) {
 	if out := run(t, sb, sandbox.Program{ID: "living", Code: "x"}); string(out.Result) != "20" {
 		t.Errorf("after an exception x is %s", out.Result)
 	}
-	if out := run(t, sb, sandbox.Program{ID: "living", Code: "'[A]' + str(callable(tokenize_pii))", Tokens: map[string]string{"[A]": "it's "}, Privacy: true}); string(out.Result) != `"it's True"` {
+	if out := run(t, sb, sandbox.Program{ID: "living", Code: "'[A]' + str(callable(tokenize_pii))",
+		Tokens: map[string]string{"[A]": "it's "}, Privacy: true}); string(out.Result) != `"it's True"` {
 		t.Errorf("a token maps to %s %s", out.Result, out.Error)
 	}
 	if out := run(t, sb, sandbox.Program{ID: "living", Code: "import os; os._exit(1)"}); out.Status != sandbox.Crashed {
@@ -144,7 +145,8 @@ func freezeThaw(t *testing.T, s *scene, b sandbox.Backend) {
 		t.Skip("this backend cannot freeze")
 	}
 	run(t, sb, sandbox.Program{ID: "frozen", Code: "x = 20"})
-	for name, step := range map[string]func() error{"freezing twice": func() error { return errors.Join(f.Freeze(), f.Freeze()) }, "thawing": f.Thaw} {
+	for name, step := range map[string]func() error{"freezing twice": func() error { return errors.Join(f.Freeze(), f.Freeze()) },
+		"thawing": f.Thaw} {
 		if err := errors.Join(step(), f.Thaw(), f.Thaw()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -203,7 +205,8 @@ func concurrentSandboxes(t *testing.T, s *scene, b sandbox.Backend) {
 				return
 			}
 			defer sb.Close()
-			out, err := sb.Run(t.Context(), sandbox.Program{ID: "many", Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &recorder{})
+			out, err := sb.Run(t.Context(), sandbox.Program{ID: "many",
+				Code: "import os\nopen('/tmp/mine', 'x').write('x')\nlen(os.listdir('/tmp'))"}, &recorder{})
 			if err != nil || string(out.Result) != "1" {
 				t.Errorf("%v %s %s %s", err, out.Status, out.Result, out.Error)
 			}

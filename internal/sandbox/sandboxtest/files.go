@@ -36,9 +36,10 @@ func files() []Case {
 		{Name: "read through a planted link", Promise: noReads, Layers: layers("root"), Steps: []Step{
 			{By: "mallory", Code: `os.symlink(host["canary"], "/workspace/data.json")`, End: true},
 			{By: "mallory/2", Code: `result = open("data.json").read()`}}},
-		{Name: "read a planted link with the read helper", Promise: noReads, NotShown: "the helper is confined to the workspace in every configuration", Steps: []Step{
-			{By: "mallory", Code: `os.symlink(host["canary"], "/workspace/data.json")`, End: true},
-			{By: "mallory/2", Code: `result = read_file("data.json")`}}},
+		{Name: "read a planted link with the read helper", Promise: noReads,
+			NotShown: "the helper is confined to the workspace in every configuration", Steps: []Step{
+				{By: "mallory", Code: `os.symlink(host["canary"], "/workspace/data.json")`, End: true},
+				{By: "mallory/2", Code: `result = read_file("data.json")`}}},
 		{Name: "hard link to a file of the host", Promise: noReads, Layers: layers("root landlock"),
 			Steps: single(`
 own = host["dir"] + "/own"
@@ -66,18 +67,21 @@ for path in ("/etc/passwd", "/python/bin/python3.14", os.__file__, "/dev/null"):
 		{Name: "kernel file systems", Promise: noReads, Layers: layers("root"),
 			Steps: single(`result = [d for d in ("/proc/version", "/sys/kernel", "/proc/sys/kernel/osrelease") if os.path.exists(d)]`)},
 		{Name: "/sys/fs/cgroup", Promise: "Code cannot escape its limits.", Layers: layers("root"),
-			Steps: single(`result = os.path.exists("/sys/fs/cgroup") and os.listdir("/sys/fs/cgroup") or impossible("no cgroups are mounted")`)},
+			Steps: single(`result = os.path.exists("/sys/fs/cgroup") and os.listdir("/sys/fs/cgroup") or impossible("no cgroups are ` +
+				`mounted")`)},
 		{Name: "list the root", Promise: "Code sees a private root.", Layers: layers("root"),
-			Steps: single(`result = sorted(set(os.listdir("/")) - {"python", "packages", "workspace", "tmp", "dev", "etc", "proc", "usr", "lib", "lib64", ".roots"})`)},
+			Steps: single(`result = sorted(set(os.listdir("/")) - {"python", "packages", "workspace", "tmp", "dev", "etc", "proc", ` +
+				`"usr", "lib", "lib64", ".roots"})`)},
 		{Name: "configuration and users of the host", Promise: noReads, Layers: layers("root"),
 			Steps: single(`
 import pwd
 result = sorted(set(os.listdir("/etc")) - {"passwd", "group", "hosts", "nsswitch.conf"}) + sorted({p.pw_name for p in pwd.getpwall()} - {"root", "sandbox"})`)},
 		{Name: "mount roots of the keeper", Promise: "Code does not see the directory of all workspaces.", Layers: layers("root"),
 			Steps: single(`result = os.listdir("/.roots/workspaces")`)},
-		{Name: "another tenant by the mount roots of the keeper", Promise: "Code reads no file of another tenant.", Layers: layers("root uid"), Steps: []Step{
-			alice(`open("/workspace/secret", "w").write("alice's")`),
-			mallory(`
+		{Name: "another tenant by the mount roots of the keeper", Promise: "Code reads no file of another tenant.",
+			Layers: layers("root uid"), Steps: []Step{
+				alice(`open("/workspace/secret", "w").write("alice's")`),
+				mallory(`
 for folder, _, names in os.walk("/.roots"):
     if "secret" in names: result = open(folder + "/secret").read()`)}},
 		{Name: "another tenant by the host path", Promise: "Code reads no file of another tenant.",
@@ -86,7 +90,8 @@ for folder, _, names in os.walk("/.roots"):
 				mallory(`
 for folder, _, names in os.walk("/"):
     if "secret" in names: result = open(folder + "/secret").read()`)}},
-		{Name: "inherited descriptors", Promise: "A worker has no open descriptor of the host.", NotShown: "no configuration leaves one open",
+		{Name: "inherited descriptors", Promise: "A worker has no open descriptor of the host.",
+			NotShown: "no configuration leaves one open",
 			Steps: single(`
 import stat
 open_ = []
@@ -100,7 +105,8 @@ for fd in range(4096):
     for path in (host["canary"].lstrip("/"), "../" * 20 + host["canary"].lstrip("/")):
         try: result = os.read(os.open(path, os.O_RDONLY, dir_fd=fd), 100).decode()
         except OSError: pass`)},
-		{Name: "the channel by /dev/fd", Promise: "A descriptor cannot be reopened.", NotShown: "a socket cannot be opened by a path in any configuration",
+		{Name: "the channel by /dev/fd", Promise: "A descriptor cannot be reopened.",
+			NotShown: "a socket cannot be opened by a path in any configuration",
 			Steps: single(`
 for path in ("/dev/fd/3", "/proc/self/fd/3", "/dev/stdout", "/dev/stdin"):
     try: os.open(path, os.O_RDWR); result = path
@@ -175,7 +181,8 @@ for path in ("/dev/ptmx", "/dev/tty", "/dev/kmsg", "/dev/mem", "/dev/kvm", "/dev
 		{Name: "remount the interpreter for writing", Promise: noMounts, Layers: layers("seccomp capabilities landlock user"),
 			Steps: single(`kernel("mount", None, b"/python", None, 32 | 4096, None); result = "remounted"`)},
 		{Name: "bind mount of the root", Promise: noMounts, Layers: layers("seccomp capabilities landlock user"),
-			Steps: single(`os.mkdir("/tmp/all"); kernel("mount", b"/", b"/tmp/all", None, 4096 | 16384, None); result = os.listdir("/tmp/all")`)},
+			Steps: single(`os.mkdir("/tmp/all"); kernel("mount", b"/", b"/tmp/all", None, 4096 | 16384, None); result = ` +
+				`os.listdir("/tmp/all")`)},
 		{Name: "mount in a new namespace", Promise: noMounts, Layers: layers("seccomp user landlock"),
 			Steps: single(`
 result = child(lambda: (kernel("unshare", 0x10000000 | 0x20000), kernel("mount", b"none", b"/tmp", b"tmpfs", 0, None), "mounted")[2])`)},
@@ -188,10 +195,12 @@ result = child(lambda: (kernel("unshare", 0x10000000 | 0x20000), kernel("mount",
 		{Name: "fsopen", Promise: noMounts, Layers: layers("seccomp capabilities user"),
 			Steps: single(`result = kernel("fsopen", b"tmpfs", 0)`)},
 		{Name: "mount_setattr and move_mount", Promise: noMounts, Layers: layers("seccomp capabilities user"),
-			Steps: single(`result = reaches("mount_setattr", -100, b"/nowhere", 0, struct.pack("QQQQ", 1, 0, 0, 0), 32) and reaches("move_mount", -1, b"", -1, b"", 4)`)},
+			Steps: single(`result = reaches("mount_setattr", -100, b"/nowhere", 0, struct.pack("QQQQ", 1, 0, 0, 0), 32) and ` +
+				`reaches("move_mount", -1, b"", -1, b"", 4)`)},
 		{Name: "chroot", Promise: "Code does not change its root.", Layers: layers("seccomp capabilities"),
 			Steps: single(`os.mkdir("/tmp/root"); os.chroot("/tmp/root"); result = "chroot succeeded"`)},
-		{Name: "escape from chroot", Promise: "Code does not change its root.", NotShown: "the case chroot shows it; an escape leads only to the private root",
+		{Name: "escape from chroot", Promise: "Code does not change its root.",
+			NotShown: "the case chroot shows it; an escape leads only to the private root",
 			Steps: single(`
 os.mkdir("/tmp/root"); fd = os.open("/", os.O_RDONLY); os.chroot("/tmp/root"); os.fchdir(fd)
 for _ in range(40): os.chdir("..")
@@ -265,7 +274,8 @@ for loader in glob.glob("/lib*/ld-linux*") + glob.glob("/lib/*/ld-linux*"):
             try: os.execve(loader, ["loader", path, "-S", "-c", "import os; os._exit(42)"], home)
             finally: os._exit(1)
         if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42: result = path`)},
-		{Name: "execute a program other than the interpreter", Promise: "Code can execute only the interpreter.", Layers: layers("landlock"),
+		{Name: "execute a program other than the interpreter", Promise: "Code can execute only the interpreter.",
+			Layers: layers("landlock"),
 			Steps: single(`
 import glob
 paths = [p for p in glob.glob("/lib*/**/libc.so.6", recursive=True) + glob.glob("/usr/lib*/**/libc.so.6", recursive=True) if os.access(p, os.X_OK)]
@@ -287,7 +297,8 @@ for path in paths:
 result = got`)},
 		{Name: "reserved disk space", Promise: "Code allocates disk space only by writing, which is measured.", Layers: layers("seccomp"),
 			Steps: single(`fd = tmp(); kernel("fallocate", fd, 1, 0, 8 << 20); result = os.fstat(fd).st_blocks`)},
-		{Name: "deep tree", Promise: "The host can remove every tree that code creates.", NotShown: "code is allowed to do this", Time: 60 * time.Second,
+		{Name: "deep tree", Promise: "The host can remove every tree that code creates.", NotShown: "code is allowed to do this",
+			Time: 60 * time.Second,
 			Steps: single(`
 for _ in range(3000): os.mkdir("d"); os.chdir("d")
 open("bottom", "w").write("x")`)},

@@ -95,7 +95,8 @@ time.sleep(0); threading.Timer(0.2, call).start()`),
 				}
 				return ""
 			}},
-		{Name: "remote debugging of a child", Promise: "A process cannot run code in another process.", NotShown: "it needs a mounted /proc, which no configuration has",
+		{Name: "remote debugging of a child", Promise: "A process cannot run code in another process.",
+			NotShown: "it needs a mounted /proc, which no configuration has",
 			Steps: single(`
 script = "/tmp/script.py"; open(script, "w").write("open('/tmp/proof', 'w').write('x')")
 pid = os.fork()
@@ -106,7 +107,8 @@ if pid == 0:
 try: sys.remote_exec(pid, script)
 except (RuntimeError, OSError): pass
 os.waitpid(pid, 0); result = os.path.exists("/tmp/proof")`)},
-		{Name: "remote debugging of the parent", Promise: "A process cannot run code in another process.", NotShown: "it needs a mounted /proc, which no configuration has",
+		{Name: "remote debugging of the parent", Promise: "A process cannot run code in another process.",
+			NotShown: "it needs a mounted /proc, which no configuration has",
 			Steps: single(`
 script = "/tmp/script.py"; open(script, "w").write("pass")
 for pid in (os.getppid(), 2, 3, host["pid"]):
@@ -116,7 +118,8 @@ for pid in (os.getppid(), 2, 3, host["pid"]):
 		{Name: "workspace files that shadow modules", Promise: "Files of a workspace do not replace library modules.", Steps: []Step{
 			{By: "mallory", Code: `
 for name in ("os", "json", "random", "uuid", "sandpiper", "colorsys", "this"): open(f"/workspace/{name}.py", "w").write("raise SystemExit('shadowed')")`, End: true},
-			{By: "mallory/2", Code: `import colorsys, random, uuid; result = [m.__file__ for m in (colorsys, random, uuid) if not m.__file__.startswith("/python/")]`}}},
+			{By: "mallory/2", Code: `import colorsys, random, uuid; result = [m.__file__ for m in (colorsys, random, uuid) if not ` +
+				`m.__file__.startswith("/python/")]`}}},
 	}
 	for _, death := range []struct{ name, code string }{
 		{"a segmentation fault", `ctypes.string_at(0)`},
@@ -173,15 +176,19 @@ def frame(kind, payload, number=1, size=None):
 		{"too many images", `
 for _ in range(20): frame(b"I", b'{"mime":"image/png","data":"iVBORw0KGgo="}')`},
 	} {
-		cases = append(cases, Case{Name: f.name, Promise: "A worker that violates the protocol is killed.", NotShown: "frames are validated in every configuration",
-			Ends: []string{"crashed"}, Must: true, Steps: single(forge + f.code + "\ntime.sleep(20)")})
+		cases = append(cases, Case{Name: f.name, Promise: "A worker that violates the protocol is killed.",
+			NotShown: "frames are validated in every configuration",
+			Ends:     []string{"crashed"}, Must: true, Steps: single(forge + f.code + "\ntime.sleep(20)")})
 	}
 	return append(cases,
-		Case{Name: "incomplete frame", Promise: inTime, NotShown: byHost, Time: 500 * time.Millisecond, Ends: []string{"timed_out"}, Must: true,
+		Case{Name: "incomplete frame", Promise: inTime, NotShown: byHost, Time: 500 * time.Millisecond, Ends: []string{"timed_out"},
+			Must:  true,
 			Steps: single(forge + `frame(b"D", b'{"status":', size=100); time.sleep(20)`)},
-		Case{Name: "a forged outcome", Promise: "A forged outcome ends the execution that sent it, with the forged result.", NotShown: "code controls its result in any case",
-			Steps: single(forge + `frame(b"D", b'{"status":"completed","result":{"note":"forged"}}'); time.sleep(20)`)},
-		Case{Name: "an outcome of another execution", Promise: "A frame with the number of another execution is ignored.", NotShown: "frames are validated in every configuration",
+		Case{Name: "a forged outcome", Promise: "A forged outcome ends the execution that sent it, with the forged result.",
+			NotShown: "code controls its result in any case",
+			Steps:    single(forge + `frame(b"D", b'{"status":"completed","result":{"note":"forged"}}'); time.sleep(20)`)},
+		Case{Name: "an outcome of another execution", Promise: "A frame with the number of another execution is ignored.",
+			NotShown: "frames are validated in every configuration",
 			Steps: single(forge + `
 for number in (0, 2, 3, 0xFFFFFFFF): frame(b"D", b'{"status":"completed","result":"forged"}', number)
 frame(b"S", b"{}", 0)`)},
@@ -194,13 +201,15 @@ frame(b"S", b"{}", 0)`)},
 			},
 			Steps: single(forge + `
 frame(b"O", b"\xff\xfe\x00x"); frame(b"E", b"\xff"); os.write(1, b"\xc0\x80\n"); os.write(2, b"\xed\xa0\x80")`)},
-		Case{Name: "unanswered calls", Promise: "Calls in flight are bounded.", NotShown: byHost, Time: 3 * time.Second, Ends: []string{"timed_out", "crashed"}, Must: true,
+		Case{Name: "unanswered calls", Promise: "Calls in flight are bounded.", NotShown: byHost, Time: 3 * time.Second,
+			Ends: []string{"timed_out", "crashed"}, Must: true,
 			Steps: single(forge + `
 args = b'"' + b"x" * 1_000_000 + b'"'
 n = 0
 while True:
     n += 1; frame(b"C", b'{"id":%d,"method":"echo","args":%s}' % (n, args))`)},
-		Case{Name: "endless notices", Promise: inTime, NotShown: byHost, Time: time.Second, Ends: []string{"timed_out", "crashed"}, Must: true,
+		Case{Name: "endless notices", Promise: inTime, NotShown: byHost, Time: time.Second, Ends: []string{"timed_out", "crashed"},
+			Must: true,
 			Steps: single(forge + `
 while True: frame(b"N", b'{"method":"progress","args":{"done":1}}')`)},
 		Case{Name: "calls of unknown methods", Promise: "Calls of unknown methods are refused.", NotShown: "the host defines the methods",

@@ -23,11 +23,13 @@ secret = host["secret_backwards"][::-1].encode()
 while environ[n]:
     if secret in environ[n] or b"SANDPIPER" in environ[n]: result = environ[n].decode()
     n += 1`)},
-		{Name: "the daemon's environment in /proc", Promise: "Code cannot read the environment of the daemon.", NotShown: "two user namespaces and Landlock prevent it, in addition to the missing /proc",
-			Steps: single(`result = open("/proc/%d/environ" % host["pid"]).read()`)},
+		{Name: "the daemon's environment in /proc", Promise: "Code cannot read the environment of the daemon.",
+			NotShown: "two user namespaces and Landlock prevent it, in addition to the missing /proc",
+			Steps:    single(`result = open("/proc/%d/environ" % host["pid"]).read()`)},
 		{Name: "the daemon's memory", Promise: "A worker's memory was never that of a process with secrets.", NotShown: alwaysOn,
 			Steps: single(`result = scan(host["secret_backwards"])`)},
-		{Name: "memory scan of a known value", Promise: "The memory scan of the previous case works.", NotShown: "it scans the code's own memory",
+		{Name: "memory scan of a known value", Promise: "The memory scan of the previous case works.",
+			NotShown: "it scans the code's own memory",
 			Steps: single(`
 kept = ["-".join(("marker", "of", "mallory", "herself")) for _ in range(3)]
 found = scan("flesreh-yrollam-fo-rekram")
@@ -55,33 +57,39 @@ for pid in range(1, 70_000):
     except OSError: pass
     if len(found) > 5: break
 result = found`)},
-		{Name: "scratch space of the previous execution", Promise: "/tmp and /dev/shm are empty at the start.", Layers: layers("root mount"), Steps: []Step{
-			{By: "alice", Code: `
+		{Name: "scratch space of the previous execution", Promise: "/tmp and /dev/shm are empty at the start.",
+			Layers: layers("root mount"), Steps: []Step{
+				{By: "alice", Code: `
 for folder in ("/tmp", "/dev/shm"):
     fd = os.open(folder + "/" + host["unique"], os.O_CREAT | os.O_WRONLY, 0o644); os.write(fd, b"left"); os.fchmod(fd, 0o666)`, End: true},
-			{By: "mallory", Code: `result = [open(folder + "/" + host["unique"]).read() for folder in ("/tmp", "/dev/shm") if os.path.exists(folder + "/" + host["unique"])]`, End: true},
-		}},
-		{Name: "memory of the previous execution", Promise: "A worker serves only one sandbox.", NotShown: "no configuration lets a worker serve two", Steps: []Step{
-			{By: "alice", Code: `kept = ["-".join(("marker", "of", "alice", str(7) * 12)) for _ in range(1000)]`, End: true},
-			{By: "mallory", Code: `result = scan("777777777777-ecila-fo-rekram")`}}},
-		{Name: "variables of the previous execution", Promise: "A worker serves only one sandbox.", NotShown: "no configuration lets a worker serve two", Steps: []Step{
-			{By: "alice", Code: `
+				{By: "mallory", Code: `result = [open(folder + "/" + host["unique"]).read() for folder in ("/tmp", "/dev/shm") if ` +
+					`os.path.exists(folder + "/" + host["unique"])]`, End: true},
+			}},
+		{Name: "memory of the previous execution", Promise: "A worker serves only one sandbox.",
+			NotShown: "no configuration lets a worker serve two", Steps: []Step{
+				{By: "alice", Code: `kept = ["-".join(("marker", "of", "alice", str(7) * 12)) for _ in range(1000)]`, End: true},
+				{By: "mallory", Code: `result = scan("777777777777-ecila-fo-rekram")`}}},
+		{Name: "variables of the previous execution", Promise: "A worker serves only one sandbox.",
+			NotShown: "no configuration lets a worker serve two", Steps: []Step{
+				{By: "alice", Code: `
 import builtins, json
 builtins.left = json.left = sys.left = "left"; sys.modules["left"] = json; os.environ["LEFT"] = "left"; os.umask(0o123)`, End: true},
-			{By: "mallory", Code: `
+				{By: "mallory", Code: `
 import builtins, json
 result = [hasattr(builtins, "left"), hasattr(json, "left"), "left" in sys.modules, "LEFT" in os.environ, os.umask(0) == 0o123].count(True)`}}},
-		{Name: "descriptors shared with a sibling", Promise: "Two sandboxes share no open file except /dev/null.", NotShown: alwaysOn, Steps: []Step{
-			alice(`result = [(os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in range(4)]`),
-			mallory(`
+		{Name: "descriptors shared with a sibling", Promise: "Two sandboxes share no open file except /dev/null.", NotShown: alwaysOn,
+			Steps: []Step{
+				alice(`result = [(os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in range(4)]`),
+				mallory(`
 null = os.stat("/dev/null")
 mine = [[os.fstat(fd).st_dev, os.fstat(fd).st_ino] for fd in range(4)]
 result = [i for i in mine if i in results["alice"] and i != [null.st_dev, null.st_ino]]`)}},
-		{Name: "equal random numbers", Promise: "Two sandboxes generate different random numbers.", NotShown: "generators are reseeded after a fork in every configuration", Steps: []Step{
-			alice(`
+		{Name: "equal random numbers", Promise: "Two sandboxes generate different random numbers.",
+			NotShown: "generators are reseeded after a fork in every configuration", Steps: []Step{
+				alice(`
 import random, uuid, secrets, tempfile
 result = [random.random(), str(uuid.uuid4()), secrets.token_hex(), next(tempfile._get_candidate_names())]`),
-			mallory(`
+				mallory(`
 import random, uuid, secrets, tempfile
 result = [x for x in (random.random(), str(uuid.uuid4()), secrets.token_hex(), next(tempfile._get_candidate_names())) if x in results["alice"]]`)}},
 		{Name: "bytecode written to the library", Promise: "Code cannot write to the library directory.", NotShown: noSwitch,
@@ -89,23 +97,26 @@ result = [x for x in (random.random(), str(uuid.uuid4()), secrets.token_hex(), n
 import py_compile
 sys.dont_write_bytecode = False
 result = py_compile.compile(os.__file__, doraise=True)`)},
-		{Name: "bytecode planted among the skills", Promise: "Skills run from their visible source.", NotShown: "skills are loaded from source in every configuration", Steps: []Step{
-			{By: "mallory", Code: `
+		{Name: "bytecode planted among the skills", Promise: "Skills run from their visible source.",
+			NotShown: "skills are loaded from source in every configuration", Steps: []Step{
+				{By: "mallory", Code: `
 import importlib.util, marshal
 os.mkdir("/workspace/skills"); os.mkdir("/workspace/skills/__pycache__")
 open("/workspace/skills/helper.py", "w").write("value = 'seen'")
 code = compile("value = 'hidden'", "helper.py", "exec")
 data = importlib.util.MAGIC_NUMBER + struct.pack("<I", 1) + bytes(8) + marshal.dumps(code)
 open(importlib.util.cache_from_source("/workspace/skills/helper.py"), "wb").write(data)`, End: true},
-			{By: "mallory/2", Code: `
+				{By: "mallory/2", Code: `
 try:
     from skills import helper
     result = helper.value == "hidden"
 except ImportError: pass`},
-		}},
-		{Name: "traceback", Promise: "A traceback contains only lines of the code.", NotShown: alwaysOn, Ends: []string{"raised:ZeroDivisionError"}, Must: true,
+			}},
+		{Name: "traceback", Promise: "A traceback contains only lines of the code.", NotShown: alwaysOn,
+			Ends: []string{"raised:ZeroDivisionError"}, Must: true,
 			Check: func(p *Result) string {
-				if out := p.Last(); out.Status != "raised" || strings.Contains(out.Traceback, "/sandpiper/") || strings.Contains(out.Traceback, "/python/") {
+				if out := p.Last(); out.Status != "raised" || strings.Contains(out.Traceback, "/sandpiper/") ||
+					strings.Contains(out.Traceback, "/python/") {
 					return "the traceback shows the runtime: " + out.Traceback
 				}
 				return ""

@@ -58,7 +58,8 @@ result = made`)},
 		{Name: "unix socket", Promise: "Code cannot create a socket.", Layers: layers("seccomp"),
 			Steps: single(`result = str(socket.socket(socket.AF_UNIX))`)},
 		{Name: "netlink", Promise: "Code cannot query the network configuration.", Layers: layers("seccomp"),
-			Steps: single(`s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); s.bind((0, 0)); result = [i for _, i in socket.if_nameindex()]`)},
+			Steps: single(`s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0); s.bind((0, 0)); result = [i for _, i in ` +
+				`socket.if_nameindex()]`)},
 		{Name: "vsock", Promise: "Code cannot reach the hypervisor.", Layers: layers("seccomp"),
 			Steps: single(`
 try: result = str(socket.socket(40, socket.SOCK_STREAM))
@@ -84,7 +85,8 @@ for family, kind, protocol in ((17, 3, 0x300), (2, 3, 1), (10, 3, 58)):
 			Steps: single(`
 pair = (ctypes.c_int * 2)()
 result = [r for f in (2, 10, 16, 30, 17, 40) if (r := reaches("socketpair", f, 1, 0, pair))]`)},
-		{Name: "a socket pair with high argument bits", Promise: "The filter compares arguments as the kernel reads them.", Layers: layers("seccomp"),
+		{Name: "a socket pair with high argument bits", Promise: "The filter compares arguments as the kernel reads them.",
+			Layers: layers("seccomp"),
 			Steps: single(`
 pair = (ctypes.c_int * 2)()
 result = reaches("socketpair", 1 << 32 | 16, 3, 0, pair)`)},
@@ -95,10 +97,12 @@ try: result = a.send(b"x", socket.MSG_OOB)
 except OSError as e:
     if e.errno != errno.EOPNOTSUPP: raise
     impossible("this kernel has no out of band bytes on unix sockets")`)},
-		{Name: "descriptors in messages", Promise: "Sandboxes cannot pass descriptors to each other or to the daemon.", Layers: layers("seccomp"),
-			Steps: single(`a, b = socket.socketpair(); socket.send_fds(a, [b"x"], [0]); result = str(socket.recv_fds(b, 1, 1))`)},
-		{Name: "descriptors to the daemon", Promise: "Sandboxes cannot pass descriptors to each other or to the daemon.", NotShown: "the daemon does not receive descriptors",
-			Steps: single(`s = socket.socket(fileno=3); socket.send_fds(s, [b"\0\0\0\1O\0\0\0\1x"], [0]); result = "sent"`)},
+		{Name: "descriptors in messages", Promise: "Sandboxes cannot pass descriptors to each other or to the daemon.",
+			Layers: layers("seccomp"),
+			Steps:  single(`a, b = socket.socketpair(); socket.send_fds(a, [b"x"], [0]); result = str(socket.recv_fds(b, 1, 1))`)},
+		{Name: "descriptors to the daemon", Promise: "Sandboxes cannot pass descriptors to each other or to the daemon.",
+			NotShown: "the daemon does not receive descriptors",
+			Steps:    single(`s = socket.socket(fileno=3); socket.send_fds(s, [b"\0\0\0\1O\0\0\0\1x"], [0]); result = "sent"`)},
 		{Name: "sockets by io_uring", Promise: noNetwork, Layers: layers("seccomp rlimits"),
 			Steps: single(`
 try: result = kernel("io_uring_setup", 4, ctypes.create_string_buffer(120))

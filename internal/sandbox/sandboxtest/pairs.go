@@ -28,9 +28,10 @@ for folder in ("/workspace", "/.roots/workspaces/alice"):
 			alice(`result = os.getpid()`),
 			mallory(`
 if results["alice"] != os.getpid(): result = open("/proc/%d/cmdline" % results["alice"]).read()`)}},
-		{Name: "a sibling's descriptor in /proc", Promise: isolated, NotShown: "another user namespace prevents it, in addition to the missing /proc", Steps: []Step{
-			alice(`fd = os.open("/workspace/open", os.O_CREAT | os.O_RDWR); os.write(fd, b"alice's"); result = [os.getpid(), fd]`),
-			mallory(`
+		{Name: "a sibling's descriptor in /proc", Promise: isolated,
+			NotShown: "another user namespace prevents it, in addition to the missing /proc", Steps: []Step{
+				alice(`fd = os.open("/workspace/open", os.O_CREAT | os.O_RDWR); os.write(fd, b"alice's"); result = [os.getpid(), fd]`),
+				mallory(`
 pid, fd = results["alice"]
 for p in (pid, *range(2, 50)):
     if p == os.getpid(): continue
@@ -46,12 +47,13 @@ try:
     server = socket.socket(socket.AF_UNIX); server.bind("\0sandboxtest.alice"); server.listen()
 except OSError: pass`),
 			mallory(`s = socket.socket(socket.AF_UNIX); s.settimeout(2); s.connect("\0sandboxtest.alice"); result = "connected"`)}},
-		{Name: "a sibling on the loopback", Promise: isolated, NotShown: "lo is down in every configuration with a network namespace", Steps: []Step{
-			alice(`
+		{Name: "a sibling on the loopback", Promise: isolated, NotShown: "lo is down in every configuration with a network namespace",
+			Steps: []Step{
+				alice(`
 try:
     server = socket.socket(); server.bind(("127.0.0.1", 7777)); server.listen()
 except OSError: pass`),
-			mallory(`result = str(socket.create_connection(("127.0.0.1", 7777), 1))`)}},
+				mallory(`result = str(socket.create_connection(("127.0.0.1", 7777), 1))`)}},
 		{Name: "a sibling's System V memory", Promise: isolated, Layers: layers("seccomp"), Own: true, Steps: []Step{
 			alice(`
 try: shared = kernel("shmget", 0x5A5A01, 4096, 0o1666)
@@ -123,18 +125,20 @@ for pgid in range(2, 200):
 			alice(`result = os.getpid()`),
 			mallory(`
 if results["alice"] != os.getpid(): result = [os.getpriority(os.PRIO_PROCESS, results["alice"])]`)}},
-		{Name: "slowing a sibling down", Promise: isolated, NotShown: "without layers it would slow down processes of the host", Steps: []Step{
-			alice(`result = os.nice(0)`),
-			mallory(`
+		{Name: "slowing a sibling down", Promise: isolated, NotShown: "without layers it would slow down processes of the host",
+			Steps: []Step{
+				alice(`result = os.nice(0)`),
+				mallory(`
 for which in (os.PRIO_USER, os.PRIO_PGRP, os.PRIO_PROCESS):
     for who in (0, os.getuid(), *range(2, 100)):
         try: os.setpriority(which, who, 10)
         except OSError: pass`),
-			alice(`assert os.nice(0) == results["alice"], (os.nice(0), results["alice"])`),
-			mallory(`pass`)}},
-		{Name: "exhausting descriptors and processes of a sibling", Promise: "Limits apply to each sandbox separately.", NotShown: byHost, Steps: []Step{
-			alice(`pass`),
-			mallory(`
+				alice(`assert os.nice(0) == results["alice"], (os.nice(0), results["alice"])`),
+				mallory(`pass`)}},
+		{Name: "exhausting descriptors and processes of a sibling", Promise: "Limits apply to each sandbox separately.", NotShown: byHost,
+			Steps: []Step{
+				alice(`pass`),
+				mallory(`
 kept = []
 try:
     while len(kept) < 300: kept.append(os.open("/dev/null", os.O_RDONLY))
@@ -147,16 +151,17 @@ try:
         pids.append(pid)
 except OSError: pass
 result = {"note": len(pids)}`),
-			alice(`
+				alice(`
 for _ in range(20):
     pid = os.fork()
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
 kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(100)]`),
-			mallory(`pass`)}},
-		{Name: "two sandboxes of one tenant", Promise: "Sandboxes of one tenant share only its workspace.", NotShown: "the cases above show the layers", Steps: []Step{
-			{By: "mallory", Code: `open("/tmp/one", "w").write("x"); open("/workspace/one", "w").write("x")`},
-			{By: "mallory/2", Code: `
+				mallory(`pass`)}},
+		{Name: "two sandboxes of one tenant", Promise: "Sandboxes of one tenant share only its workspace.",
+			NotShown: "the cases above show the layers", Steps: []Step{
+				{By: "mallory", Code: `open("/tmp/one", "w").write("x"); open("/workspace/one", "w").write("x")`},
+				{By: "mallory/2", Code: `
 assert os.path.exists("/workspace/one")
 result = os.path.exists("/tmp/one")`}}},
 	}

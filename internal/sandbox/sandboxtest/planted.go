@@ -40,9 +40,10 @@ threading.Thread(target=swap, daemon=True).start()
 result = {"note": "swapping"}`},
 			{By: "mallory/2", Mounts: skills, MayNotOpen: true, Repeat: 25, Code: findMisplaced},
 		}},
-		Case{Name: "a read-only mount", Promise: "Code cannot change a read-only mount.", NotShown: "the mount is read-only in every configuration", Steps: []Step{
-			{By: "mallory", Code: `os.mkdir("/workspace/skills")`, End: true},
-			{By: "mallory/2", Mounts: []Mount{{Target: "/workspace/skills", ReadOnly: true}}, Code: `
+		Case{Name: "a read-only mount", Promise: "Code cannot change a read-only mount.",
+			NotShown: "the mount is read-only in every configuration", Steps: []Step{
+				{By: "mallory", Code: `os.mkdir("/workspace/skills")`, End: true},
+				{By: "mallory/2", Mounts: []Mount{{Target: "/workspace/skills", ReadOnly: true}}, Code: `
 got = []
 for f in (lambda: open("/workspace/skills/new", "w"), lambda: open("/workspace/skills/marker", "a"), lambda: os.unlink("/workspace/skills/marker"),
           lambda: os.chmod("/workspace/skills/marker", 0o666), lambda: os.rename("/workspace/skills/marker", "/workspace/marker"),
@@ -52,15 +53,16 @@ for f in (lambda: open("/workspace/skills/new", "w"), lambda: open("/workspace/s
     except OSError: got.append(False)
 assert open("/workspace/skills/marker").read() == "marker"
 result = got if any(got) else []`},
-		}},
-		Case{Name: "removal of a mount point in use", Promise: "Code that removes its mount point sees only its own directory.", NotShown: "code is allowed to do this", Steps: []Step{
-			{By: "mallory", Code: `os.mkdir("/workspace/skills")`},
-			{By: "mallory/2", Mounts: skills, Code: `result = {"note": sorted(os.listdir("/workspace/skills"))}`},
-			{By: "mallory", Code: `os.rename("/workspace/skills", "/workspace/gone"); os.symlink("/", "/workspace/skills")`},
-			{By: "mallory/2", Code: `
+			}},
+		Case{Name: "removal of a mount point in use", Promise: "Code that removes its mount point sees only its own directory.",
+			NotShown: "code is allowed to do this", Steps: []Step{
+				{By: "mallory", Code: `os.mkdir("/workspace/skills")`},
+				{By: "mallory/2", Mounts: skills, Code: `result = {"note": sorted(os.listdir("/workspace/skills"))}`},
+				{By: "mallory", Code: `os.rename("/workspace/skills", "/workspace/gone"); os.symlink("/", "/workspace/skills")`},
+				{By: "mallory/2", Code: `
 names = sorted(os.listdir("/workspace/skills"))
 result = names if "shadow" in names or "root" in names else []`},
-		}},
+			}},
 	)
 }
 

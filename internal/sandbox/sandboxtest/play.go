@@ -158,7 +158,8 @@ func isNote(v any) bool {
 // expectedExceptions are the exceptions that code gets when a layer stops it.
 var expectedExceptions = []string{
 	"OSError", "PermissionError", "FileNotFoundError", "FileExistsError", "NotADirectoryError", "IsADirectoryError", "BlockingIOError",
-	"ProcessLookupError", "ChildProcessError", "ConnectionError", "ConnectionRefusedError", "BrokenPipeError", "TimeoutError", "gaierror", "MemoryError",
+	"ProcessLookupError", "ChildProcessError", "ConnectionError", "ConnectionRefusedError", "BrokenPipeError", "TimeoutError", "gaierror",
+	"MemoryError",
 }
 
 // check fails the test if the attack broke the promise.
@@ -215,7 +216,8 @@ func (p *Result) requireSuccess(t *testing.T, c Case) {
 		t.Skip(p.Impossible)
 	case p.Success == "":
 		out := p.Last()
-		t.Errorf("with %v disabled the attack still failed: %s %s %s\n%s%s", c.Layers, out.Status, out.Result, out.Error, out.Traceback, out.Stderr)
+		t.Errorf("with %v disabled the attack still failed: %s %s %s\n%s%s", c.Layers, out.Status, out.Result, out.Error, out.Traceback,
+			out.Stderr)
 	}
 }
 

@@ -80,7 +80,8 @@ result = made if made >= 32 else 0`)},
 		{Name: "daemon that survives a crash", Promise: allEnd, Layers: layers("pid"), Ends: []string{"crashed"}, Steps: []Step{
 			{By: "mallory", Code: daemonize + "\nos._exit(0)", End: true},
 			{By: "mallory/2", Code: outlived}}},
-		{Name: "ignoring signals", Promise: "The timeout kills processes that ignore signals.", NotShown: byHost, Time: 500 * time.Millisecond, Ends: []string{"timed_out"}, Must: true,
+		{Name: "ignoring signals", Promise: "The timeout kills processes that ignore signals.", NotShown: byHost,
+			Time: 500 * time.Millisecond, Ends: []string{"timed_out"}, Must: true,
 			Steps: single(`
 for n in range(1, 65):
     try: signal.signal(n, signal.SIG_IGN)
@@ -89,29 +90,33 @@ signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
 while True:
     try: time.sleep(1)
     except BaseException: pass`)},
-		{Name: "new session and process group", Promise: "The timeout kills processes in other groups.", NotShown: byHost, Time: 500 * time.Millisecond, Ends: []string{"timed_out"}, Must: true,
+		{Name: "new session and process group", Promise: "The timeout kills processes in other groups.", NotShown: byHost,
+			Time: 500 * time.Millisecond, Ends: []string{"timed_out"}, Must: true,
 			Steps: single(`
 for _ in range(5):
     if os.fork() == 0: os.setsid(); os.setpgid(0, 0)
 while True: signal.pause()`)},
-		{Name: "SIGSTOP to itself", Promise: "The timeout kills stopped processes.", NotShown: byHost, Time: 500 * time.Millisecond, Ends: []string{"timed_out"}, Must: true,
+		{Name: "SIGSTOP to itself", Promise: "The timeout kills stopped processes.", NotShown: byHost, Time: 500 * time.Millisecond,
+			Ends: []string{"timed_out"}, Must: true,
 			Steps: single(`
 os.kill(os.getpid(), signal.SIGSTOP)
 pid = os.fork()
 if pid == 0: os.kill(os.getpid(), signal.SIGSTOP)
 os.waitpid(pid, 0)`)},
-		{Name: "signals to all processes", Promise: "Code cannot signal processes outside of its sandbox.", NotShown: "without layers it would kill processes of the host", Ends: []string{"crashed"}, Steps: []Step{
-			alice(`mine = 41`),
-			mallory(`
+		{Name: "signals to all processes", Promise: "Code cannot signal processes outside of its sandbox.",
+			NotShown: "without layers it would kill processes of the host", Ends: []string{"crashed"}, Steps: []Step{
+				alice(`mine = 41`),
+				mallory(`
 for number in (signal.SIGTERM, signal.SIGKILL):
     for target in (-1, 0, -os.getpgid(0)):
         try: os.kill(target, number)
         except OSError: pass`),
-			alice(`assert mine + 1 == 42`),
-			mallory(`pass`)}},
-		{Name: "a signal to a sibling", Promise: "Code cannot signal processes outside of its sandbox.", Layers: layers("pid landlock uid"), Steps: []Step{
-			alice(`result = os.getpid()`),
-			mallory(`
+				alice(`assert mine + 1 == 42`),
+				mallory(`pass`)}},
+		{Name: "a signal to a sibling", Promise: "Code cannot signal processes outside of its sandbox.", Layers: layers("pid landlock uid"),
+			Steps: []Step{
+				alice(`result = os.getpid()`),
+				mallory(`
 if results["alice"] != os.getpid():
     os.kill(results["alice"], 0); result = "reached"`)}},
 		{Name: "a signal to the parent", Promise: "Code cannot signal processes outside of its sandbox.", Layers: layers("pid landlock"), Steps: single(`
@@ -141,14 +146,16 @@ except OSError as e:
 for which, who in ((0, 0), (0, os.getpid()), (1, 0), (2, 0)):
     try: os.setpriority(which, who, -5); result = "raised"
     except OSError: pass`)},
-		{Name: "replacing the interpreter", Promise: "A program that replaces the worker cannot report an outcome.", NotShown: byHost, Ends: []string{"crashed"}, Must: true,
+		{Name: "replacing the interpreter", Promise: "A program that replaces the worker cannot report an outcome.", NotShown: byHost,
+			Ends: []string{"crashed"}, Must: true,
 			Steps: single(`
 os.execv("/python/bin/python3.14", ["python3", "-I", "-S", "-c", "import os; os.write(1, b'hello')"])`)},
 		{Name: "exit of the worker", Promise: "The exit of a worker is reported.", NotShown: byHost, Ends: []string{"crashed"}, Must: true,
 			Steps: single(`
 if os.fork(): os._exit(0)
 os.setsid(); time.sleep(20)`)},
-		{Name: "output of a forked child", Promise: "A forked child has no channel.", NotShown: "the runtime closes the channel in the child",
+		{Name: "output of a forked child", Promise: "A forked child has no channel.",
+			NotShown: "the runtime closes the channel in the child",
 			Steps: single(`
 pid = os.fork()
 if pid == 0:

@@ -23,21 +23,25 @@ func resources() []Case {
 			Steps: single(`kept = bytearray(300 << 20); result = len(kept)`)},
 		{Name: "many allocations", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
 			Steps: single(`kept = [b"x" * (1 << 20) + str(i).encode() for i in range(300)]; result = len(kept)`)},
-		{Name: "a mapping", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
+		{Name: "a mapping", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small,
+			Ends: append([]string{"completed", "raised"}, ended...), Must: true,
 			Steps: single(`
 import mmap
 m = mmap.mmap(-1, 300 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for at in range(0, len(m), 4096): m[at] = 1
 result = len(m)`)},
-		{Name: "a shared mapping", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: append([]string{"completed", "raised", "crashed"}, ended...), Must: true,
+		{Name: "a shared mapping", Promise: memory, Layers: layers("cgroups"), Limits: small,
+			Ends: append([]string{"completed", "raised", "crashed"}, ended...), Must: true,
 			Steps: single(`
 import mmap
 m = mmap.mmap(-1, 300 << 20)
 for at in range(0, len(m), 4096): m[at] = 1
 result = len(m)`)},
 		{Name: "memory mapped without pages", Promise: memory, Layers: layers("rlimits"), Limits: small, Ends: ended,
-			Steps: single(`import mmap; result = [len(mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)) for _ in range(4)]`)},
-		{Name: "memory above a soft limit that code raises", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended, Must: true,
+			Steps: single(`import mmap; result = [len(mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)) for ` +
+				`_ in range(4)]`)},
+		{Name: "memory above a soft limit that code raises", Promise: memory, Layers: layers("rlimits cgroups"), Limits: small, Ends: ended,
+			Must: true,
 			Steps: single(`
 import resource
 hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
@@ -80,7 +84,8 @@ result = all(fine) and len(got) == 3 and "270 MB held by three"`)},
 fd = kernel("memfd_create", b"memory", 0)
 for _ in range(300): os.write(fd, bytes(1 << 20))
 result = os.fstat(fd).st_size`)},
-		{Name: "/tmp and /dev/shm", Promise: memory, NotShown: "the mount limits the size in every configuration", Limits: small, Ends: append([]string{"raised:disk"}, ended...), Must: true,
+		{Name: "/tmp and /dev/shm", Promise: memory, NotShown: "the mount limits the size in every configuration", Limits: small,
+			Ends: append([]string{"raised:disk"}, ended...), Must: true,
 			Steps: single(`
 written, full = 0, None
 for folder in ("/tmp", "/dev/shm"):
@@ -90,18 +95,21 @@ for folder in ("/tmp", "/dev/shm"):
     except OSError as e: full = e
 result = written if written > 165 << 20 else 0
 if not result and full: raise full`)},
-		{Name: "many files in /tmp", Promise: "Scratch space has a limited number of files.", NotShown: "the mount limits the number in every configuration", Ends: []string{"raised:disk"}, Must: true,
+		{Name: "many files in /tmp", Promise: "Scratch space has a limited number of files.",
+			NotShown: "the mount limits the number in every configuration", Ends: []string{"raised:disk"}, Must: true,
 			Steps: single(`
 for i in range(25_000): os.close(os.open(f"/tmp/{i}", os.O_CREAT | os.O_WRONLY))
 result = "25,000 files"`)},
-		{Name: "memory in pipes", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"},
+		{Name: "memory in pipes", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"),
+			Ends: []string{"raised:open_files"},
 			Steps: single(`
 kept, total = [], 0
 while total < 24 << 20:
     r, w = os.pipe(); kept.append((r, w)); os.set_blocking(w, False)
     total += os.write(w, bytes(1 << 16))
 result = total`)},
-		{Name: "memory in socket pairs", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"},
+		{Name: "memory in socket pairs", Promise: "The number of descriptors limits the kernel's buffers.", Layers: layers("rlimits"),
+			Ends: []string{"raised:open_files"},
 			Steps: single(`
 kept, total = [], 0
 while len(kept) < 200:
@@ -145,7 +153,8 @@ result = fill(lambda: map_(None, 16 << 20, 3, 0x21, -1, 0), lambda at: ctypes.me
 		{Name: "shared memory of a device", Promise: memory, Layers: layers("root landlock cgroups"), Limits: small, Ends: ended, Steps: single(unmapped + `
 fd = os.open("/dev/zero", os.O_RDWR)
 result = fill(lambda: map_(None, 16 << 20, 3, 1, fd, 0), lambda at: ctypes.memset(at, 1, 16 << 20))`)},
-		{Name: "memory of a process whose first thread has ended", Promise: memory, Layers: layers("cgroups"), Limits: small, Time: 15 * time.Second,
+		{Name: "memory of a process whose first thread has ended", Promise: memory, Layers: layers("cgroups"), Limits: small,
+			Time: 15 * time.Second,
 			Ends: append([]string{"timed_out"}, ended...), // a cgroup of version 1 may wait for the memory of such a process
 			Steps: single(`
 import threading
@@ -171,13 +180,16 @@ def hold(): return 64_000 * 216`, 26))},
 pid = kernel("clone", 0x400 | signal.SIGCHLD, 0, 0, 0, 0)
 if pid == 0: os._exit(0)
 result = pid`)},
-		{Name: "a large file", Promise: "The size of a file is limited.", Layers: layers("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
+		{Name: "a large file", Promise: "The size of a file is limited.", Layers: layers("rlimits"),
+			Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
 			Steps: single(`
 with open("/workspace/large", "wb", 0) as f:
     for _ in range(3): f.write(bytes(1 << 20))
 result = os.stat("/workspace/large").st_size`)},
-		{Name: "a large sparse file", Promise: "The size of a file is limited.", Layers: layers("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
-			Steps: single(`fd = os.open("/workspace/large", os.O_CREAT | os.O_RDWR); os.ftruncate(fd, 1 << 30); result = os.fstat(fd).st_size`)},
+		{Name: "a large sparse file", Promise: "The size of a file is limited.", Layers: layers("rlimits"),
+			Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
+			Steps: single(`fd = os.open("/workspace/large", os.O_CREAT | os.O_RDWR); os.ftruncate(fd, 1 << 30); result = ` +
+				`os.fstat(fd).st_size`)},
 		{Name: "epoll watches", Promise: "Code cannot exhaust resources of the daemon's user.", Layers: layers("seccomp"),
 			Steps: single(`
 import select
@@ -191,7 +203,8 @@ for _ in range(2000): os.kill(os.getpid(), number)
 queued = 0
 while signal.sigtimedwait([number], 0): queued += 1
 result = queued if queued > 1000 else 0`)},
-		{Name: "many open files", Promise: "A process has no more descriptors than its limit.", Layers: layers("rlimits"), Ends: []string{"raised:open_files"}, Must: true,
+		{Name: "many open files", Promise: "A process has no more descriptors than its limit.", Layers: layers("rlimits"),
+			Ends: []string{"raised:open_files"}, Must: true,
 			Steps: single(`kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(600)]; result = len(kept)`)},
 		{Name: "raising resource limits", Promise: "A limit cannot be raised.", Layers: layers("rlimits"),
 			Steps: single(`
@@ -204,18 +217,22 @@ for n in ("AS", "DATA", "NOFILE", "FSIZE", "CPU"):
     except (OSError, ValueError, OverflowError): pass`)},
 		{Name: "core dump to the host's handler", Promise: "A crash passes no memory to a program of the host.", Layers: layers("rlimits"),
 			Steps: single(`import resource; limits = resource.getrlimit(resource.RLIMIT_CORE); result = limits != (1, 1) and str(limits)`)},
-		{Name: "CPU time", Promise: "A process has no more CPU time than its limit.", Layers: layers("rlimits"), Limits: sandbox.Limits{CPU: time.Second}, Ends: []string{"over_limit:cpu_time"}, Must: true,
+		{Name: "CPU time", Promise: "A process has no more CPU time than its limit.", Layers: layers("rlimits"),
+			Limits: sandbox.Limits{CPU: time.Second}, Ends: []string{"over_limit:cpu_time"}, Must: true,
 			Steps: single(`
 while time.process_time() < 2: pass
 result = time.process_time()`)},
-		{Name: "endless output", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
+		{Name: "endless output", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20,
+			Ends: []string{"over_limit:output"}, Must: true,
 			Steps: single(`
 while True: print("x" * 1000)`)},
-		{Name: "endless output that bypasses the runtime", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
+		{Name: "endless output that bypasses the runtime", Promise: "The size of output is limited while it is streamed.", NotShown: byHost,
+			Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
 			Steps: single(`
 line = b"x" * 1000 + b"\n"
 while True: os.write(1, line)`)},
-		{Name: "endless output without lines", Promise: "The size of output is limited while it is streamed.", NotShown: byHost, Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
+		{Name: "endless output without lines", Promise: "The size of output is limited while it is streamed.", NotShown: byHost,
+			Output: 1 << 20, Ends: []string{"over_limit:output"}, Must: true,
 			Steps: single(`
 while True: os.write(1, bytes(1 << 16))`)},
 		{Name: "endless stderr", Promise: "Only the end of stderr is kept.", NotShown: byHost,
@@ -227,10 +244,13 @@ while True: os.write(1, bytes(1 << 16))`)},
 			},
 			Steps: single(`
 for _ in range(500): os.write(2, b"x" * 50_000); sys.stderr.write("y" * 50_000)`)},
-		{Name: "a huge result", Promise: "The size of a result is limited.", NotShown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20}, Ends: []string{"raised:result_size"}, Must: true,
+		{Name: "a huge result", Promise: "The size of a result is limited.", NotShown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20},
+			Ends: []string{"raised:result_size"}, Must: true,
 			Steps: single(`result = "x" * (2 << 20)`)},
-		{Name: "an endless result", Promise: "The size of a result is limited.", NotShown: byHost, Limits: sandbox.Limits{ResultBytes: 1 << 20, MemoryBytes: 256 << 20},
-			Ends: append([]string{"raised:result_size", "raised:RecursionError", "timed_out", "completed"}, ended...), Must: true, Time: 10 * time.Second,
+		{Name: "an endless result", Promise: "The size of a result is limited.", NotShown: byHost,
+			Limits: sandbox.Limits{ResultBytes: 1 << 20, MemoryBytes: 256 << 20},
+			Ends:   append([]string{"raised:result_size", "raised:RecursionError", "timed_out", "completed"}, ended...), Must: true,
+			Time: 10 * time.Second,
 			Steps: single(`
 class Endless(dict):
     def items(self):
@@ -240,34 +260,41 @@ class Endless(dict):
     def __bool__(self): return False
 import json
 result = {"note": [x] * 1000 for x in ["x" * 1000]} if False else {"note": ["x" * 1000] * 100_000}`)},
-		{Name: "a result that contains itself", Promise: "Every result becomes JSON or an error.", NotShown: byHost, Ends: []string{"raised:ValueError", "raised:RecursionError"},
+		{Name: "a result that contains itself", Promise: "Every result becomes JSON or an error.", NotShown: byHost,
+			Ends: []string{"raised:ValueError", "raised:RecursionError"},
 			Steps: single(`
 loop = {"note": 1}; loop["loop"] = loop; result = loop`)},
-		{Name: "a deep result", Promise: "Every result becomes JSON or an error.", NotShown: byHost, Ends: []string{"raised:RecursionError", "raised:ValueError", "raised:result_size"},
+		{Name: "a deep result", Promise: "Every result becomes JSON or an error.", NotShown: byHost,
+			Ends: []string{"raised:RecursionError", "raised:ValueError", "raised:result_size"},
 			Steps: single(`
 deep = []
 for _ in range(100_000): deep = [deep]
 result = {"note": deep}`)},
-		{Name: "a result with overridden methods", Promise: "Methods of a result affect only its own execution.", NotShown: byHost, Ends: []string{"raised:ValueError", "raised:SystemExit", "raised:ZeroDivisionError", "raised:TypeError", "crashed"},
+		{Name: "a result with overridden methods", Promise: "Methods of a result affect only its own execution.", NotShown: byHost,
+			Ends: []string{"raised:ValueError", "raised:SystemExit", "raised:ZeroDivisionError", "raised:TypeError", "crashed"},
 			Steps: single(`
 class Trap(dict):
     def __getattribute__(self, name): raise SystemExit(3)
     def __repr__(self): return ""
     __class__ = property(lambda self: 1 / 0)
 result = Trap(note=1)`)},
-		{Name: "recursion", Promise: "Unbounded recursion raises an exception.", NotShown: "the interpreter limits it", Ends: []string{"raised:RecursionError"}, Must: true,
+		{Name: "recursion", Promise: "Unbounded recursion raises an exception.", NotShown: "the interpreter limits it",
+			Ends: []string{"raised:RecursionError"}, Must: true,
 			Steps: single(`
 def f(): f()
 f()`)},
-		{Name: "recursion above the interpreter's limit", Slow: true, Promise: "A stack overflow affects only its own worker.", NotShown: byHost,
-			Ends: append([]string{"crashed", "raised:RecursionError"}, ended...), Must: true,
+		{Name: "recursion above the interpreter's limit", Slow: true, Promise: "A stack overflow affects only its own worker.",
+			NotShown: byHost,
+			Ends:     append([]string{"crashed", "raised:RecursionError"}, ended...), Must: true,
 			Steps: single(`
 sys.setrecursionlimit(10**9)
 def f(x): return [f(y) for y in (x,)]
 f(1)`)},
-		{Name: "deeply nested code", Promise: "Code that cannot be compiled affects only its own execution.", NotShown: byHost, Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
+		{Name: "deeply nested code", Promise: "Code that cannot be compiled affects only its own execution.", NotShown: byHost,
+			Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
 			Steps: single(`x = ` + nested(5000))},
-		{Name: "code of two megabytes", Promise: "Code that cannot be compiled affects only its own execution.", NotShown: byHost, Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
+		{Name: "code of two megabytes", Promise: "Code that cannot be compiled affects only its own execution.", NotShown: byHost,
+			Ends: append([]string{"raised:SyntaxError", "raised:RecursionError"}, ended...), Must: true,
 			Steps: single(`eval("(" * 10**6); eval("-" * 10**6 + "1")`)},
 	}
 	for _, endless := range []struct{ name, code string }{
@@ -277,7 +304,8 @@ f(1)`)},
 		{"a power in C", `9 ** 9 ** 8`},
 		{"a regular expression with catastrophic backtracking", `import re; re.match(r"(a+)+$", "a" * 50 + "b")`},
 		{"a sum in C", `sum(range(10**13))`},
-		{"an endless loop in a thread", "import threading\nt = threading.Thread(target=lambda: [None for _ in iter(int, 1)])\nt.start(); t.join()"},
+		{"an endless loop in a thread", "import threading\nt = threading.Thread(target=lambda: [None for _ in iter(int, 1)])\nt.start(); " +
+			"t.join()"},
 		{"waiting for a lock", "import threading\nlock = threading.Lock(); lock.acquire(); lock.acquire()"},
 		{"waiting for a message that is never sent", `os.read(3, 1)`},
 	} {

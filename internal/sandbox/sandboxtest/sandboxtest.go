@@ -59,7 +59,8 @@ const (
 
 // Cases returns all cases.
 func Cases() []Case {
-	return slices.Concat(files(), network(), surface(), identity(), processes(), resources(), disk(), interpreter(), frames(), leaks(), pairs(), planted())
+	return slices.Concat(files(), network(), surface(), identity(), processes(), resources(), disk(), interpreter(), frames(), leaks(),
+		pairs(), planted())
 }
 
 // Run tests that a backend keeps every promise, and after each attack that it serves the next
@@ -186,7 +187,8 @@ func (s *scene) next(t *testing.T, b sandbox.Backend) {
 		t.Fatalf("open the next sandbox: %v", err)
 	}
 	defer sb.Close()
-	out, err := sb.Run(t.Context(), sandbox.Program{ID: "next", Code: "import os\nopen('/tmp/x', 'w').write('x')\n(6*7, os.listdir('/tmp'))"}, &recorder{})
+	out, err := sb.Run(t.Context(), sandbox.Program{ID: "next",
+		Code: "import os\nopen('/tmp/x', 'w').write('x')\n(6*7, os.listdir('/tmp'))"}, &recorder{})
 	if err != nil || out.Status != sandbox.Completed || string(out.Result) != `[42,["x"]]` {
 		t.Fatalf("the next execution: %v %s %s %s", err, out.Status, out.Result, out.Error)
 	}

@@ -36,7 +36,8 @@ func newScene(t *testing.T, setup Setup) *scene {
 	s := &scene{setup: setup, dir: hostDir(t)}
 	host, _ := os.Hostname()
 	s.known = map[string]any{
-		"unique": filepath.Base(s.dir) + ".scratch", "dir": s.dir, "canary": filepath.Join(s.dir, "canary"), "pid": os.Getpid(), "uid": os.Getuid(), "name": host,
+		"unique": filepath.Base(s.dir) + ".scratch", "dir": s.dir, "canary": filepath.Join(s.dir, "canary"), "pid": os.Getpid(),
+		"uid": os.Getuid(), "name": host,
 		"secret_backwards": backwards(secret), "dir_backwards": backwards(s.dir),
 	}
 	t.Setenv("SANDPIPER_TEST_SECRET", secret)

@@ -26,7 +26,8 @@ try: kernel("kcmp", os.getpid(), os.getpid(), 0, 0, fd); result = "compared"
 except OSError as e:
     if e.errno == errno.ENOSYS: impossible("this kernel has no kcmp")
     raise`)},
-		{Name: "taking a descriptor of another process", Promise: "A process cannot take descriptors of another.", Layers: layers("seccomp"),
+		{Name: "taking a descriptor of another process", Promise: "A process cannot take descriptors of another.",
+			Layers: layers("seccomp"),
 			Steps: single(`
 result = kernel("pidfd_getfd", pidfd(os.getpid()), 0, 0) >= 0`)},
 		{Name: "madvise for another process", Promise: noSurface, Layers: layers("seccomp"),
@@ -79,11 +80,13 @@ except OSError as e:
     if e.errno == errno.ENOSYS: impossible("this kernel has no memfd_secret")
     raise`)},
 		{Name: "kernel modules", Promise: noSurface, NotShown: noHostCapability,
-			Steps: single(`result = reaches("init_module", b"", 0, b"") or reaches("finit_module", 0, b"", 0) or reaches("delete_module", b"nothing", 0)`)},
+			Steps: single(`result = reaches("init_module", b"", 0, b"") or reaches("finit_module", 0, b"", 0) or ` +
+				`reaches("delete_module", b"nothing", 0)`)},
 		{Name: "kexec", Promise: noSurface, NotShown: noHostCapability,
 			Steps: single(`result = reaches("kexec_load", 0, 0, None, 0) or reaches("reboot", 0, 0, 0, None)`)},
 		{Name: "swap and process accounting", Promise: noSurface, NotShown: noHostCapability,
-			Steps: single(`result = reaches("swapon", b"/nowhere", 0) or reaches("swapoff", b"/nowhere") or reaches("acct", b"/nowhere") or reaches("vhangup")`)},
+			Steps: single(`result = reaches("swapon", b"/nowhere", 0) or reaches("swapoff", b"/nowhere") or reaches("acct", b"/nowhere") ` +
+				`or reaches("vhangup")`)},
 		{Name: "quotas", Promise: noSurface, Layers: layers("seccomp"),
 			Steps: single(`result = reaches("quotactl", 0x800004 << 8, b"/nowhere", 0, None) or impossible("this kernel has no quotas")`)},
 		{Name: "setting the clock", Promise: "Code cannot set the clock.", NotShown: noHostCapability,
@@ -91,7 +94,8 @@ except OSError as e:
 now = struct.pack("qq", int(time.time()), 0)
 result = reaches("clock_settime", 0, now) or reaches("settimeofday", now, None)`)},
 		{Name: "adjtimex", Promise: noSurface, Layers: layers("seccomp"),
-			Steps: single(`result = reaches("adjtimex", ctypes.create_string_buffer(256)) and reaches("clock_adjtime", 0, ctypes.create_string_buffer(256))`)},
+			Steps: single(`result = reaches("adjtimex", ctypes.create_string_buffer(256)) and reaches("clock_adjtime", 0, ` +
+				`ctypes.create_string_buffer(256))`)},
 		{Name: "kernel log", Promise: noSurface, Layers: layers("seccomp"),
 			Steps: single(`result = reaches("syslog", 10, None, 0) or impossible("this host hides the kernel's log")`)},
 		{Name: "personality", Promise: "Code cannot change its execution domain.", Layers: layers("seccomp"),
@@ -109,8 +113,9 @@ fd = kernel("inotify_init1", 0); result = kernel("inotify_add_watch", fd, b"/pyt
 fd = os.open("/tmp", os.O_RDONLY); kernel("fcntl", fd, 1026, 1); result = "watching"`)},
 		{Name: "a lease", Promise: "Code cannot lease a file.", Layers: layers("seccomp"),
 			Steps: single(`fd = tmp(); kernel("fcntl", fd, 1024, 1); result = "leased"`)},
-		{Name: "a lease with high argument bits", Promise: "The filter compares arguments as the kernel reads them.", Layers: layers("seccomp"),
-			Steps: single(`fd = tmp(); kernel("fcntl", fd, 1 << 32 | 1024, 1); result = "leased"`)},
+		{Name: "a lease with high argument bits", Promise: "The filter compares arguments as the kernel reads them.",
+			Layers: layers("seccomp"),
+			Steps:  single(`fd = tmp(); kernel("fcntl", fd, 1 << 32 | 1024, 1); result = "leased"`)},
 		{Name: "a larger pipe", Promise: "Code cannot resize a pipe.", Layers: layers("seccomp"),
 			Steps: single(`r, w = os.pipe(); result = kernel("fcntl", w, 1031, 1 << 18)`)},
 		{Name: "F_SETOWN and F_SETSIG", Promise: noSurface, Layers: layers("seccomp"),
@@ -152,7 +157,8 @@ except OSError as e:
 		{Name: "scheduling class", Promise: "Code cannot raise its priority.", Layers: layers("seccomp"),
 			Steps: single(`kernel("sched_setscheduler", 0, 3, struct.pack("i", 0)); result = kernel("ioprio_set", 1, 0, 2 << 13 | 4) == 0`)},
 		{Name: "NUMA memory policy", Promise: noSurface, Layers: layers("seccomp"),
-			Steps: single(`result = reaches("set_mempolicy", 0, None, 0) and reaches("mbind", 0, 0, 0, None, 0, 0) or impossible("this kernel has no memory policies")`)},
+			Steps: single(`result = reaches("set_mempolicy", 0, None, 0) and reaches("mbind", 0, 0, 0, None, 0, 0) or impossible("this ` +
+				`kernel has no memory policies")`)},
 		{Name: "moving pages of other processes", Promise: noSurface, Layers: layers("seccomp"),
 			Steps: single(`result = reaches("move_pages", 0, 0, None, None, None, 0) or impossible("this kernel moves no pages")`)},
 		{Name: "System V shared memory", Promise: "Sandboxes share no System V objects.", Layers: layers("seccomp"),
@@ -184,7 +190,8 @@ result = made`)},
 		{Name: "unshare", Promise: "Code cannot create a namespace.", Layers: layers("seccomp user"),
 			Steps: single(`result = child(lambda: (kernel("unshare", 0x10000000), "unshared")[1])`)},
 		{Name: "unshare of the network and time", Promise: "Code cannot create a namespace.", Layers: layers("seccomp capabilities"),
-			Steps: single(`result = [got for f in (0x40000000, 0x80, 0x20000, 0x04000000) if (got := child(lambda: (kernel("unshare", f), hex(f))[1]))]`)},
+			Steps: single(`result = [got for f in (0x40000000, 0x80, 0x20000, 0x04000000) if (got := child(lambda: (kernel("unshare", ` +
+				`f), hex(f))[1]))]`)},
 		{Name: "setns", Promise: "Code cannot enter a namespace.", Layers: layers("seccomp"),
 			Steps: single(`result = reaches("setns", pidfd(os.getpid()), 0x10000000)`)},
 		{Name: "process control by prctl", Promise: noSurface, Layers: layers("seccomp"),
@@ -255,11 +262,15 @@ if status and not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGS
 result = not status`)
 	}
 	return []Case{
-		{Name: "system calls by int 0x80", Promise: "System calls by a foreign ABI do not succeed.", Layers: layers("seccomp"), Steps: survives(int80)},
-		{Name: "system calls by x32", Promise: "System calls by a foreign ABI do not succeed.", Layers: layers("seccomp"), Steps: survives(x32)},
-		{Name: "kill on int 0x80", Promise: "A system call by a foreign ABI kills the process.", NotShown: "the previous case shows it", Ends: []string{"crashed"}, Must: true,
+		{Name: "system calls by int 0x80", Promise: "System calls by a foreign ABI do not succeed.", Layers: layers("seccomp"),
+			Steps: survives(int80)},
+		{Name: "system calls by x32", Promise: "System calls by a foreign ABI do not succeed.", Layers: layers("seccomp"),
+			Steps: survives(x32)},
+		{Name: "kill on int 0x80", Promise: "A system call by a foreign ABI kills the process.", NotShown: "the previous case shows it",
+			Ends: []string{"crashed"}, Must: true,
 			Steps: single(machine + `run(` + int80 + `); result = "alive"`)},
-		{Name: "kill on x32", Promise: "A system call by a foreign ABI kills the process.", NotShown: "the previous case shows it", Ends: []string{"crashed"}, Must: true,
+		{Name: "kill on x32", Promise: "A system call by a foreign ABI kills the process.", NotShown: "the previous case shows it",
+			Ends: []string{"crashed"}, Must: true,
 			Steps: single(machine + `run(` + x32 + `); result = "alive"`)},
 		{Name: "a local descriptor table", Promise: noSurface, Layers: layers("seccomp"),
 			Steps: single(`result = reaches("modify_ldt", 0, None, 0) or impossible("this kernel has no modify_ldt")`)},

@@ -248,7 +248,8 @@ func encodeFailure(number uint32, id int64, err error) []byte {
 		of.Message += ": " + hint
 	}
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
-		of = failure{"ToolError", f.Message, toolFailed{f.Ref, validOrNil(f.Data), f.Outcome(), f.Retryable, f.Status, f.Later.Seconds(), f.Cancelled}}
+		of = failure{"ToolError", f.Message, toolFailed{f.Ref, validOrNil(f.Data), f.Outcome(), f.Retryable, f.Status, f.Later.Seconds(),
+			f.Cancelled}}
 	}
 	return encodeFrame(Answer, number, struct {
 		ID    int64   `json:"id"`

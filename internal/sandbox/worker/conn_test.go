@@ -76,19 +76,20 @@ func TestInvalidFramesCrashSandbox(t *testing.T) {
 	header := func(size string, kind string) []byte { return []byte(size + kind + "\x00\x00\x00\x01") }
 	image := `{"mime":"image/png","data":"iVBORw0KGgo="}`
 	for name, input := range map[string][]byte{
-		"unknown kind":             frame('Z', ""),
-		"a kind of ours":           frame(worker.Execute, "{}"),
-		"a second lockdown":        frame(worker.LockedDown, "{}"),
-		"a huge output":            header("\x01\x00\x00\x01", "O"),
-		"a huge outcome":           header("\xff\xff\xff\xff", "D"),
-		"a long notice":            header("\x00\x01\x00\x01", "N"),
-		"an outcome of no kind":    frame(worker.Done, `{"status":"timed_out"}`),
-		"an outcome of nothing":    frame(worker.Done, ""),
-		"broken outcome":           frame(worker.Done, `{"status":"completed","result":`),
-		"a broken result":          frame(worker.Done, `{"status":"completed","result":nan}`),
-		"two values":               frame(worker.Done, done+done),
-		"a result too long":        frame(worker.Done, `{"status":"completed","result":"`+strings.Repeat("x", 1000)+`"}`),
-		"a result too deep":        frame(worker.Done, `{"status":"completed","result":`+strings.Repeat("[", 600)+strings.Repeat("]", 600)+`}`),
+		"unknown kind":          frame('Z', ""),
+		"a kind of ours":        frame(worker.Execute, "{}"),
+		"a second lockdown":     frame(worker.LockedDown, "{}"),
+		"a huge output":         header("\x01\x00\x00\x01", "O"),
+		"a huge outcome":        header("\xff\xff\xff\xff", "D"),
+		"a long notice":         header("\x00\x01\x00\x01", "N"),
+		"an outcome of no kind": frame(worker.Done, `{"status":"timed_out"}`),
+		"an outcome of nothing": frame(worker.Done, ""),
+		"broken outcome":        frame(worker.Done, `{"status":"completed","result":`),
+		"a broken result":       frame(worker.Done, `{"status":"completed","result":nan}`),
+		"two values":            frame(worker.Done, done+done),
+		"a result too long":     frame(worker.Done, `{"status":"completed","result":"`+strings.Repeat("x", 1000)+`"}`),
+		"a result too deep": frame(worker.Done, `{"status":"completed","result":`+strings.Repeat("[", 600)+strings.Repeat("]",
+			600)+`}`),
 		"a call that is none":      frame(worker.Call, `[`),
 		"a call by text":           frame(worker.Call, `{"id":"a"}`),
 		"a notice that is none":    frame(worker.Notice, `5`),
@@ -128,7 +129,8 @@ func TestOutcomesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := runFrames(t, &echoHost{}, frame(worker.Stderr, long), frame(worker.Stderr, "end\xff"), frame(worker.Output, "\xff"), frame(worker.Done, string(payload)))
+	o := runFrames(t, &echoHost{}, frame(worker.Stderr, long), frame(worker.Stderr, "end\xff"), frame(worker.Output, "\xff"),
+		frame(worker.Done, string(payload)))
 	if o.Status != sandbox.Raised || o.Limit != "" || o.Result != nil {
 		t.Errorf("outcome is %.200v", o)
 	}

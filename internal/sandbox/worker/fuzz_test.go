@@ -99,7 +99,8 @@ if 'source' in found: exec(found['source'], names)
 		if got := string(o.Result); got != "[true,false]" && (!raw || got != "[false,true]") {
 			t.Errorf("%s with %q: %s %s", literal, value, got, o.Error)
 		}
-		o = w.program(t, sandbox.Program{Code: literal + " == want", Vars: json.RawMessage(`{"y": 1}`), Tokens: map[string]string{mail: value}}, newHost())
+		o = w.program(t, sandbox.Program{Code: literal + " == want", Vars: json.RawMessage(`{"y": 1}`),
+			Tokens: map[string]string{mail: value}}, newHost())
 		if string(o.Result) != "true" {
 			t.Errorf("%s is not the value %q: %s %s", literal, value, o.Result, o.Error)
 		}

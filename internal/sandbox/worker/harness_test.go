@@ -28,7 +28,8 @@ import (
 )
 
 // forker is a zygote without isolation: it warms the runtime once, completely or, with
-// the argument "early", as a zygote before its first fork, and forks a worker for every message, which is the workspace's path with the worker's
+// the argument "early", as a zygote before its first fork, and forks a worker for every message, which is the
+// workspace's path with the worker's
 // channel, stdout and stderr.
 const forker = `
 import _socket, os, resource, signal, sys
@@ -262,7 +263,8 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	case "fail":
 		return nil, failures[a.Kind]
 	case "tokenize": // knows one address
-		return json.Marshal(map[string]any{"text": strings.ReplaceAll(a.Text, "ada@example.org", mail), "tokens": map[string]string{mail: "ada@example.org"}})
+		return json.Marshal(map[string]any{"text": strings.ReplaceAll(a.Text, "ada@example.org", mail),
+			"tokens": map[string]string{mail: "ada@example.org"}})
 	case "detokenize":
 		return json.Marshal(map[string]string{"text": strings.ReplaceAll(a.Text, mail, "ada@example.org")})
 	}

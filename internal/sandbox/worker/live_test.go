@@ -41,11 +41,13 @@ var sessions = map[string][]program{
 	},
 	"a traceback shows the lines of the call that wrote them": {
 		{code: "def f(): return 1/0"},
-		{code: "\n\nf()", want: raised("ZeroDivisionError", "division", `File "<code 2>", line 3`, `File "<code>", line 1, in f`, "def f(): return 1/0")},
+		{code: "\n\nf()", want: raised("ZeroDivisionError", "division", `File "<code 2>", line 3`, `File "<code>", line 1, in f`,
+			"def f(): return 1/0")},
 	},
 	"life goes on after every exception": {
 		{code: "import sys; sys.exit(4)", want: raised("SystemExit", "status 4")},
-		{code: limitMemory + "x = []\nwhile True: x.append(bytearray(10**6))", want: limited("MemoryError", "the code ran out of memory", sandbox.LimitMemory)},
+		{code: limitMemory + "x = []\nwhile True: x.append(bytearray(10**6))",
+			want: limited("MemoryError", "the code ran out of memory", sandbox.LimitMemory)},
 		{code: "del x\n1", want: value(`1`)},
 		{code: "def f(): return f()\nf()", want: raised("RecursionError", "maximum recursion")},
 		{code: "x = (", want: raised("SyntaxError", "never closed")},
@@ -53,28 +55,37 @@ var sessions = map[string][]program{
 		{code: "2", want: value(`2`)},
 	},
 	"a thread left by a call does not speak in the next": {
-		{code: "import threading\ngo = threading.Event(); done = threading.Event()\ndef f():\n    go.wait()\n    print('late')\n    try: list_skills()\n    except RuntimeError as e: told.append(str(e))\n    done.set()\ntold = []\nthreading.Thread(target=f).start()"},
+		{code: "import threading\ngo = threading.Event(); done = threading.Event()\ndef f():\n    go.wait()\n    print('late')\n    try: " +
+			"list_skills()\n    except RuntimeError as e: told.append(str(e))\n    done.set()\ntold = " +
+			"[]\nthreading.Thread(target=f).start()"},
 		{code: "go.set(); done.wait()\nprint('mine')\ntold", want: want{
 			Result: `["list_skills: the execution that started this thread has ended"]`, Output: []string{"mine"}}},
 	},
 	"a thread that such a thread starts is silent too": {
-		{code: "import threading\ngo = threading.Event(); done = threading.Event()\ntold = []\ndef last():\n    print('late')\n    try: list_skills()\n    except RuntimeError as e: told.append(str(e))\n    done.set()\ndef again(n):\n    print('late')\n    threading.Timer(0, again if n else last, [n - 1] if n else []).start()\ndef f():\n    go.wait()\n    again(3)\nthreading.Thread(target=f).start()"},
+		{code: "import threading\ngo = threading.Event(); done = threading.Event()\ntold = []\ndef last():\n    print('late')\n    try: " +
+			"list_skills()\n    except RuntimeError as e: told.append(str(e))\n    done.set()\ndef again(n):\n    print('late')\n    " +
+			"threading.Timer(0, again if n else last, [n - 1] if n else []).start()\ndef f():\n    go.wait()\n    " +
+			"again(3)\nthreading.Thread(target=f).start()"},
 		{code: "go.set(); done.wait()\nprint('mine')\ntold", want: want{
 			Result: `["list_skills: the execution that started this thread has ended"]`, Output: []string{"mine"}}},
 		{code: "t = threading.Thread(target=print, args=('new',)); t.start(); t.join()", want: printed("new")},
-		{code: "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as p: list(p.map(print, 'aa'))", want: want{Output: []string{"a", "a"}}},
+		{code: "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as p: list(p.map(print, 'aa'))",
+			want: want{Output: []string{"a", "a"}}},
 	},
 	"a thread made without a Thread is silent in the next call": {
-		{code: "import _thread, threading\ngo = threading.Event(); done = threading.Event()\ndef f():\n    go.wait()\n    print('late')\n    done.set()\nx = _thread.start_new_thread(f, ())"},
+		{code: "import _thread, threading\ngo = threading.Event(); done = threading.Event()\ndef f():\n    go.wait()\n    " +
+			"print('late')\n    done.set()\nx = _thread.start_new_thread(f, ())"},
 		{code: "go.set(); done.wait()\nprint('mine')", want: printed("mine")},
-		{code: "done = threading.Event()\ndef g():\n    print('new')\n    done.set()\nx = _thread.start_new_thread(g, ())\ny = done.wait()", want: printed("new")},
+		{code: "done = threading.Event()\ndef g():\n    print('new')\n    done.set()\nx = _thread.start_new_thread(g, ())\ny = done.wait()",
+			want: printed("new")},
 	},
 	"a checkpoint outside a session is an error of the host": {
 		{code: "checkpoint([1], 2)", want: raised("TypeError", "step must be a number or a string, got list")},
 		{code: "checkpoint(True)", want: raised("TypeError", "got bool")},
 	},
 	"a call that is open when the code ends fails": {
-		{code: call + "import threading\nerrors = []\nstarted = threading.Event()\ndef f():\n    started.set()\n    try: _call('wait', {})\n    except RuntimeError as e: errors.append(str(e))\nt = threading.Thread(target=f); t.start(); started.wait()\nNone"},
+		{code: call + "import threading\nerrors = []\nstarted = threading.Event()\ndef f():\n    started.set()\n    try: _call('wait', " +
+			"{})\n    except RuntimeError as e: errors.append(str(e))\nt = threading.Thread(target=f); t.start(); started.wait()\nNone"},
 		{code: "_call('echo', 1)", want: value(`1`)},
 		{code: "t.join()\n[e.endswith('has ended') for e in errors]", want: value(`[true]`)},
 	},
@@ -92,7 +103,8 @@ var sessions = map[string][]program{
 		{code: "show(PNG)", want: want{Images: []string{"image/png"}}},
 	},
 	"a task of asyncio ends with its call": {
-		{code: "import asyncio\nasync def f():\n    try: await asyncio.sleep(60)\n    except asyncio.CancelledError: seen.append(1)\nseen = []\nt = asyncio.create_task(f())\nawait asyncio.sleep(0)"},
+		{code: "import asyncio\nasync def f():\n    try: await asyncio.sleep(60)\n    except asyncio.CancelledError: " +
+			"seen.append(1)\nseen = []\nt = asyncio.create_task(f())\nawait asyncio.sleep(0)"},
 		{code: "await asyncio.sleep(0)\nseen", want: value(`[1]`)},
 	},
 }
@@ -139,7 +151,8 @@ func TestProgressIsRateLimitedExceptLast(t *testing.T) {
 
 func TestProgressOfQuickCallsArrives(t *testing.T) {
 	for code, want := range map[string][]string{
-		"for i in range(5): progress(i, 10)": {`{"done":0,"total":10,"message":""}`, `{"done":1,"total":10,"message":""}`, `{"done":2,"total":10,"message":""}`,
+		"for i in range(5): progress(i, 10)": {`{"done":0,"total":10,"message":""}`, `{"done":1,"total":10,"message":""}`,
+			`{"done":2,"total":10,"message":""}`,
 			`{"done":3,"total":10,"message":""}`, `{"done":4,"total":10,"message":""}`},
 		"for i in range(50000): progress(i)": {`{"done":49999,"total":null,"message":""}`},
 	} {

@@ -33,7 +33,8 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		return nil, fault.New(fault.Invalid, "context variables must be a JSON object, got %.40q", vars)
 	}
 	if p.Seed != nil && len(p.Seed) != seedBytes || p.Seed == nil && p.Clock != nil || len(p.Clock) > sandbox.MaxClockReadings {
-		return nil, fault.New(fault.Invalid, "got a seed of %d bytes and %d clock readings: a seed has %d bytes, and at most %d readings are allowed with a seed", len(p.Seed), len(p.Clock), seedBytes, sandbox.MaxClockReadings)
+		return nil, fault.New(fault.Invalid, "got a seed of %d bytes and %d clock readings: a seed has %d bytes, and at most %d readings "+
+			"are allowed with a seed", len(p.Seed), len(p.Clock), seedBytes, sandbox.MaxClockReadings)
 	}
 	return encodeFrame(Execute, number, struct {
 		ID          string            `json:"id"`
@@ -50,7 +51,8 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Tables      bool              `json:"tables,omitempty"`
 		Seed        []byte            `json:"seed,omitempty"`
 		Clock       []int64           `json:"clock,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.NumberTokens, p.Privacy, p.Restriction, p.Preflight, p.Network, p.DryRun, p.DescribeTables, p.Seed, p.Clock}), nil
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.NumberTokens, p.Privacy, p.Restriction, p.Preflight, p.Network, p.DryRun,
+		p.DescribeTables, p.Seed, p.Clock}), nil
 }
 
 // encodeFrame returns a frame with payload as JSON. It panics if payload cannot be encoded.

@@ -111,16 +111,21 @@ func references(t *testing.T, raw json.RawMessage) string {
 var looks = []string{
 	"if a: pass", "not a", "a and 1", "while a: pass", "[x for x in [1] if a]", "assert a",
 	"a == 1", "1 == a", "a != None", "a < 1", "1 >= a", "max(a, 1)", "sorted([a, 1])", "{1: 2}[a]",
-	"for x in a: pass", "list(a)", "[*a]", "x, y = a", "dict(**a)", "dict(a)", "iter(a)", "reversed(a)", "next(a)", "enumerate(a)", "sum(a)", "map(str, a)", "zip(a)",
+	"for x in a: pass", "list(a)", "[*a]", "x, y = a", "dict(**a)", "dict(a)", "iter(a)", "reversed(a)", "next(a)", "enumerate(a)",
+	"sum(a)", "map(str, a)", "zip(a)",
 	"len(a)", "'id' in a", "a in [1]", "a in {1}",
-	"str(a)", "repr(a)", "print(a)", "print([a])", "f'{a}'", "'%s' % a", "'{}'.format(a)", "'x' + a", "a + 'x'", "','.join(a)", "format(a, 'x')",
-	"hash(a)", "{a}", "{a: 1}", "int(a)", "float(a.price)", "complex(a)", "bytes(a)", "round(a)", "math.floor(a)", "[1, 2][a]", "range(a)", "memoryview(a)",
-	"a + 1", "1 + a", "a - 1", "2 * a", "a / 2", "a // 2", "a % 2", "a ** 2", "a @ a", "a << 1", "a & 1", "a | {}", "{} | a", "a ^ 1", "-a", "+a", "~a", "abs(a)", "divmod(a, 2)", "a += 1", "math.sqrt(a)",
+	"str(a)", "repr(a)", "print(a)", "print([a])", "f'{a}'", "'%s' % a", "'{}'.format(a)", "'x' + a", "a + 'x'", "','.join(a)",
+	"format(a, 'x')",
+	"hash(a)", "{a}", "{a: 1}", "int(a)", "float(a.price)", "complex(a)", "bytes(a)", "round(a)", "math.floor(a)", "[1, 2][a]", "range(a)",
+	"memoryview(a)",
+	"a + 1", "1 + a", "a - 1", "2 * a", "a / 2", "a // 2", "a % 2", "a ** 2", "a @ a", "a << 1", "a & 1", "a | {}", "{} | a", "a ^ 1", "-a",
+	"+a", "~a", "abs(a)", "divmod(a, 2)", "a += 1", "math.sqrt(a)",
 	"a.items()", "a()", "a.id.upper()", "await a", "async for x in a: pass", "async with a: pass", "with a: pass",
 	"a['x'] = 1", "a.x = 1", "del a['x']", "del a.x", "a[1:2]", "a[a]", "a.get('x', 1)", "a.get(5)",
 	"isinstance(a, dict)", "a.__class__", "dir(a)", "json.dumps(a)", "json.dumps({'x': [a]})", "import pickle; pickle.dumps(a)",
 	"match a:\n    case {'id': x}: pass", "match a:\n    case dict(): pass", "match a:\n    case 'x': pass",
-	"write_file('x', a)", "write_file(a, 'x')", "progress(1, 1, a)", "show(a)", "ask(a)", "filter_by_field(a, 'x', 1)", "format_output({1: [a], 2: {5}, 3: (a == a)})",
+	"write_file('x', a)", "write_file(a, 'x')", "progress(1, 1, a)", "show(a)", "ask(a)", "filter_by_field(a, 'x', 1)",
+	"format_output({1: [a], 2: {5}, 3: (a == a)})",
 	"order({1: 2}[a.id])", "import collections; order(collections.deque([a]))", "raise ValueError(str(a))",
 }
 
@@ -133,7 +138,8 @@ var demands = map[string]bool{ // whether the plan has ended
 
 func TestTextOnlyFunctionsRejectPlaceholder(t *testing.T) {
 	for code, ends := range demands {
-		if p, o := dry(t, "a = order('first')\n"+code); o.Status != sandbox.Raised || o.ErrorType != "TypeError" && o.ErrorType != "PlanEnds" || len(p.ended) > 0 != ends {
+		if p, o := dry(t, "a = order('first')\n"+code); o.Status != sandbox.Raised ||
+			o.ErrorType != "TypeError" && o.ErrorType != "PlanEnds" || len(p.ended) > 0 != ends {
 			t.Errorf("%s: %s %s, ends %s", code, o.Status, o.Error, p.ended)
 		}
 	}
@@ -142,7 +148,8 @@ func TestTextOnlyFunctionsRejectPlaceholder(t *testing.T) {
 func TestUsingPlaceholderEndsPlan(t *testing.T) {
 	for _, look := range looks {
 		t.Run(look, func(t *testing.T) {
-			p, o := dry(t, "a = order('first')\n\ntry:\n    "+strings.ReplaceAll(look, "\n", "\n    ")+"\nexcept Exception: pass\norder('never')")
+			p, o := dry(t, "a = order('first')\n\ntry:\n    "+strings.ReplaceAll(look, "\n",
+				"\n    ")+"\nexcept Exception: pass\norder('never')")
 			if o.Status != sandbox.Raised || o.ErrorType != "PlanEnds" || !strings.Contains(o.Error, "of call 1, shop.order") {
 				t.Errorf("%s %s %s", o.Status, o.ErrorType, o.Error)
 			}
@@ -150,7 +157,8 @@ func TestUsingPlaceholderEndsPlan(t *testing.T) {
 				Call, Line int
 				Why        string
 			}
-			if len(p.ended) != 1 || json.Unmarshal([]byte(p.ended[0]), &at) != nil || at.Call != 1 || at.Line < 5 || at.Line > 6 || at.Why == "" {
+			if len(p.ended) != 1 || json.Unmarshal([]byte(p.ended[0]), &at) != nil || at.Call != 1 || at.Line < 5 || at.Line > 6 ||
+				at.Why == "" {
 				t.Errorf("ends %s", p.ended)
 			}
 			if len(p.planned) != 1 {
@@ -208,7 +216,8 @@ def missing(f, *args):
 	if o := w.program(t, sandbox.Program{Code: code, DryRun: true}, h); string(o.Result) != want {
 		t.Errorf("%s %s", o.Result, o.Traceback)
 	}
-	if o := w.program(t, sandbox.Program{Code: "[read_file('old.txt'), list_files()]"}, h); string(o.Result) != `["old",["gone.txt","old.txt"]]` {
+	if o := w.program(t, sandbox.Program{Code: "[read_file('old.txt'), list_files()]"},
+		h); string(o.Result) != `["old",["gone.txt","old.txt"]]` {
 		t.Errorf("afterwards: %s %s", o.Result, o.Traceback)
 	}
 	o := w.program(t, sandbox.Program{Code: "save_skill('s', 'def s(): return 2')\nfrom skills import s\ns()", DryRun: true}, h)

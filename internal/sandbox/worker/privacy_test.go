@@ -150,7 +150,8 @@ func TestLongestTokenIsReplacedOnce(t *testing.T) {
 func TestTracebackShowsTokens(t *testing.T) {
 	w, h := open(t, worker.Limits{}), newHost()
 	o := w.program(t, sandbox.Program{Code: "x = '" + mail + "'\n(x, '" + mail + "' + 1)", Tokens: map[string]string{mail: "ada"}}, h)
-	if err := contains(o.Traceback, []string{"line 2", "(x, '" + mail + "' + 1)", "~~^~~", "!ada"}); err != nil || o.ErrorType != "TypeError" {
+	if err := contains(o.Traceback, []string{"line 2", "(x, '" + mail + "' + 1)", "~~^~~", "!ada"}); err != nil ||
+		o.ErrorType != "TypeError" {
 		t.Errorf("%v\n%+v", err, o)
 	}
 }
@@ -158,8 +159,10 @@ func TestTracebackShowsTokens(t *testing.T) {
 func TestChecksRunAfterTokenReplacement(t *testing.T) {
 	w, h := openShop(t)
 	tokens := map[string]string{mail: "ada@example.org"}
-	o := w.program(t, sandbox.Program{Code: "from servers.shop import order\norder('" + mail + "')['args']", Tokens: tokens, Preflight: true}, h)
-	if string(o.Result) != `{"item":"ada@example.org"}` || len(h.checked) != 1 || !strings.Contains(h.checked[0], `{"value":"ada@example.org"}`) {
+	o := w.program(t, sandbox.Program{Code: "from servers.shop import order\norder('" + mail + "')['args']", Tokens: tokens,
+		Preflight: true}, h)
+	if string(o.Result) != `{"item":"ada@example.org"}` || len(h.checked) != 1 || !strings.Contains(h.checked[0],
+		`{"value":"ada@example.org"}`) {
 		t.Errorf("%+v, checked %q", o, h.checked)
 	}
 }
@@ -200,20 +203,27 @@ func TestTokenInCompiledTextIsRawValue(t *testing.T) {
 
 var privateRows = []program{
 	{"tokenize_pii", "tokenize_pii('to ada@example.org')", "", value(`["to ` + mail + `",{"` + mail + `":"ada@example.org"}]`)},
-	{"there and back", "s = 'to ada@example.org'\ntext, tokens = tokenize_pii(s)\n[detokenize_pii(text) == s, detokenize_pii(text, tokens) == s, text == s]", "", value(`[true,true,false]`)},
+	{"there and back", "s = 'to ada@example.org'\ntext, tokens = tokenize_pii(s)\n[detokenize_pii(text) == s, detokenize_pii(text, " +
+		"tokens) == s, text == s]", "", value(`[true,true,false]`)},
 	{"no tokens at all", "detokenize_pii('" + mail + "', {})", "", value(`"` + mail + `"`)},
 	{"one pass", "detokenize_pii('[A][AB]]', {'[A]': '[AB]', '[AB]': '[A]', '[AB]]': ']', '': 'x'})", "", value(`"[AB]]"`)},
 	{"what is no text", "detokenize_pii('[A]\\ud800', {'[A]': '\\ud83d'}) == '\\ud83d\\ud800'", "", value(`true`)},
-	{"many tokens", "d = {f'[A_{i}]': f'<{i}>' for i in range(10**5)}\ndetokenize_pii(''.join(d), d) == ''.join(d.values())", "", value(`true`)},
+	{"many tokens", "d = {f'[A_{i}]': f'<{i}>' for i in range(10**5)}\ndetokenize_pii(''.join(d), d) == ''.join(d.values())", "",
+		value(`true`)},
 	{"tokenize what is no text", "tokenize_pii(['a'])", "", raised("TypeError", "tokenize_pii(text): text must be a str, got list")},
-	{"detokenize what is no text", "detokenize_pii(b'a')", "", raised("TypeError", "detokenize_pii(text, tokens): text must be a str, got bytes")},
+	{"detokenize what is no text", "detokenize_pii(b'a')", "",
+		raised("TypeError", "detokenize_pii(text, tokens): text must be a str, got bytes")},
 	{"tokens that are no dict", "detokenize_pii('a', [mail])", `{"mail": "x"}`, raised("TypeError", "tokens must be a dict, got list")},
 	{"tokens that stand for no text", "detokenize_pii('a', {'a': 1})", "", raised("TypeError", "a dict of str to str, it holds int")},
 	{"tokens that are no text", "detokenize_pii('a', {1: 'a'})", "", raised("TypeError", "a dict of str to str, it holds int")},
-	{"in a skill", "save_skill('s', 'def s(): return tokenize_pii(\"ada@example.org\")[0]')\nfrom skills import s\ns()", "", value(`"` + mail + `"`)},
-	{"in help()", helped + "help()\n[l for l in told().splitlines() if 'tokenize_pii' in l]", "", value(`["tokenize_pii(text): Return text with personal data replaced by tokens, and a dict of token to value.",` +
-		`"detokenize_pii(text, tokens=None): Return text with tokens replaced by values: those in the dict tokens, or else all known to this session."]`)},
-	{"in a forked process", "import os, sys\npid = os.fork()\nif pid == 0:\n    try: tokenize_pii('a')\n    except RuntimeError: os._exit(7)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])", "", value(`7`)},
+	{"in a skill", "save_skill('s', 'def s(): return tokenize_pii(\"ada@example.org\")[0]')\nfrom skills import s\ns()", "",
+		value(`"` + mail + `"`)},
+	{"in help()", helped + "help()\n[l for l in told().splitlines() if 'tokenize_pii' in l]", "",
+		value(`["tokenize_pii(text): Return text with personal data replaced by tokens, and a dict of token to value.",` +
+			`"detokenize_pii(text, tokens=None): Return text with tokens replaced by values: those in the dict tokens, or else all known ` +
+			`to this session."]`)},
+	{"in a forked process", "import os, sys\npid = os.fork()\nif pid == 0:\n    try: tokenize_pii('a')\n    except RuntimeError: " +
+		"os._exit(7)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])", "", value(`7`)},
 	{"a variable of that name", "tokenize_pii", `{"tokenize_pii": 5}`, value(`5`)},
 }
 
@@ -256,7 +266,8 @@ func TestPrivacyHelpersPersist(t *testing.T) {
 func TestNumberTokenBecomesNumber(t *testing.T) {
 	w := open(t, worker.Limits{})
 	tokens := map[string]string{mail: "123456789", other: "1.5"}
-	code := `[` + "'" + mail + "', b'" + mail + "', 'x " + mail + "', f'" + mail + "', f'" + mail + "{1}', {'" + other + "': '" + other + "'}]"
+	code := `[` + "'" + mail + "', b'" + mail + "', 'x " + mail + "', f'" + mail + "', f'" + mail + "{1}', {'" + other + "': '" + other +
+		"'}]"
 	o := w.program(t, sandbox.Program{Code: code, Tokens: tokens, NumberTokens: []string{mail, other}}, newHost())
 	if want := `[123456789,"123456789","x 123456789","123456789","1234567891",{"1.5":1.5}]`; string(o.Result) != want {
 		t.Errorf("%s %s, want %s", o.Result, o.Error, want)

@@ -83,21 +83,36 @@ func TestPrograms(t *testing.T) {
 func TestProgramsInTheFirstWorker(t *testing.T) {
 	longtest.SkipSlow(t)
 	own := []program{
-		{"little is imported", "import sys\n[m for m in ('asyncio', 'multiprocessing', 'subprocess', 'logging', 'csv', 'random', 'inspect', 'dataclasses', 'socket', 'selectors', 'pathlib', 'decimal', 'uuid') if m in sys.modules]", "", value(`[]`)},
-		{"statistics is a module", "import statistics as s\n[statistics is s, type(s).__name__, s.__name__, 'mean' in dir(s), s.mean([1, 2]), hasattr(s, 'nothing'), '__getattr__' in vars(s)]", "", value(`[true,"module","statistics",true,1.5,false,false]`)},
-		{"a replaced function of statistics", "import statistics\nstatistics.mean = len\n[statistics.mean([7, 8]), statistics.median([1, 3])]", "", value(`[2,2.0]`)},
-		{"a missing name of statistics", "import statistics\nstatistics.meann", "", raised("AttributeError", "module 'statistics' has no attribute 'meann'. Did you mean: 'mean'?")},
-		{"an error when no descriptor is free", "import os\nwhile True:\n    try: os.open('/dev/null', os.O_RDONLY)\n    except OSError: break\nundefined", "", raised("NameError", "name 'undefined' is not defined")},
-		{"colors are unchanged", "import traceback, os\nos.environ['FORCE_COLOR'] = '1'\ntry: 1/0\nexcept ZeroDivisionError as e: text = [''.join(traceback.format_exception_only(e, colorize=c)) for c in (False, True)]\ntext", "", value(`["ZeroDivisionError: division by zero\n","\u001b[1;35mZeroDivisionError\u001b[0m: \u001b[35mdivision by zero\u001b[0m\n"]`)},
-		{"a class of a late module", "import decimal\nclass D(decimal.Decimal): pass\n[D('1.5'), {decimal.Decimal('0.1'): decimal.Decimal('2')}]", "", value(`[1.5,{"0.1":2}]`)},
-		{"late modules one after the other", "import fractions\nimport pathlib\nprint(format_output(fractions.Fraction(1, 2)))\nimport uuid\n[pathlib.Path('a'), uuid.UUID(int=1), fractions.Fraction(1, 3)]", "", want{Result: `["a","00000000-0000-0000-0000-000000000001","1/3"]`, Output: []string{`"1/2"`}}},
+		{"little is imported", "import sys\n[m for m in ('asyncio', 'multiprocessing', 'subprocess', 'logging', 'csv', 'random', " +
+			"'inspect', 'dataclasses', 'socket', 'selectors', 'pathlib', 'decimal', 'uuid') if m in sys.modules]", "", value(`[]`)},
+		{"statistics is a module", "import statistics as s\n[statistics is s, type(s).__name__, s.__name__, 'mean' in dir(s), s.mean([1, " +
+			"2]), hasattr(s, 'nothing'), '__getattr__' in vars(s)]", "", value(`[true,"module","statistics",true,1.5,false,false]`)},
+		{"a replaced function of statistics", "import statistics\nstatistics.mean = len\n[statistics.mean([7, 8]), " +
+			"statistics.median([1, 3])]", "", value(`[2,2.0]`)},
+		{"a missing name of statistics", "import statistics\nstatistics.meann", "",
+			raised("AttributeError", "module 'statistics' has no attribute 'meann'. Did you mean: 'mean'?")},
+		{"an error when no descriptor is free", "import os\nwhile True:\n    try: os.open('/dev/null', os.O_RDONLY)\n    except OSError: " +
+			"break\nundefined", "", raised("NameError", "name 'undefined' is not defined")},
+		{"colors are unchanged", "import traceback, os\nos.environ['FORCE_COLOR'] = '1'\ntry: 1/0\nexcept ZeroDivisionError as e: text = " +
+			"[''.join(traceback.format_exception_only(e, colorize=c)) for c in (False, True)]\ntext", "",
+			value(`["ZeroDivisionError: division by zero\n","\u001b[1;35mZeroDivisionError\u001b[0m: \u001b[35mdivision by ` +
+				`zero\u001b[0m\n"]`)},
+		{"a class of a late module", "import decimal\nclass D(decimal.Decimal): pass\n[D('1.5'), {decimal.Decimal('0.1'): " +
+			"decimal.Decimal('2')}]", "", value(`[1.5,{"0.1":2}]`)},
+		{"late modules one after the other", "import fractions\nimport pathlib\nprint(format_output(fractions.Fraction(1, 2)))\nimport " +
+			"uuid\n[pathlib.Path('a'), uuid.UUID(int=1), fractions.Fraction(1, 3)]", "",
+			want{Result: `["a","00000000-0000-0000-0000-000000000001","1/3"]`, Output: []string{`"1/2"`}}},
 		{"sockets are adjusted", "import socket\nsocket.getaddrinfo('example.com', 80)", "", raised("gaierror", "no network here")},
 		{"selectors are adjusted", "import selectors\nselectors.DefaultSelector.__name__", "", value(`"PollSelector"`)},
-		{"asyncio is adjusted", "import asyncio, sys\nasyncio.selector_events._HAS_SENDMSG, 'ssl' in sys.modules", "", value(`[false,false]`)},
-		{"its submodule first", "import asyncio.sslproto\nasyncio.selector_events._HAS_SENDMSG, asyncio.sslproto.ssl", "", value(`[false,null]`)},
+		{"asyncio is adjusted", "import asyncio, sys\nasyncio.selector_events._HAS_SENDMSG, 'ssl' in sys.modules", "",
+			value(`[false,false]`)},
+		{"its submodule first", "import asyncio.sslproto\nasyncio.selector_events._HAS_SENDMSG, asyncio.sslproto.ssl", "",
+			value(`[false,null]`)},
 		{"multiprocessing is adjusted", "import multiprocessing.pool\nmultiprocessing.get_start_method()", "", value(`"fork"`)},
-		{"subprocess is adjusted", "import asyncio.subprocess, subprocess\nsubprocess.run(['no-such-program'])", "", raised("FileNotFoundError", "programs other than Python")},
-		{"a file of the same name", "import sys\nsys.path.insert(0, workspace)\nwrite_file('asyncio.py', '')\nimport asyncio\nasyncio.sleep.__name__", "", value(`"sleep"`)},
+		{"subprocess is adjusted", "import asyncio.subprocess, subprocess\nsubprocess.run(['no-such-program'])", "",
+			raised("FileNotFoundError", "programs other than Python")},
+		{"a file of the same name", "import sys\nsys.path.insert(0, workspace)\nwrite_file('asyncio.py', '')\nimport " +
+			"asyncio\nasyncio.sleep.__name__", "", value(`"sleep"`)},
 	}
 	for _, rows := range [][]program{own, values, outputs, raisings, helpers, skillRows, sources, surroundings} {
 		for _, row := range rows {
@@ -163,16 +178,24 @@ var values = []program{
 	{"Fraction and complex", "from fractions import Fraction\n[Fraction(1, 3), 1+2j]", "", value(`["1/3","(1+2j)"]`)},
 	{"not finite", "[float('nan'), float('inf'), -float('inf'), 1e308*10]", "", value(`[null,null,null,null]`)},
 	{"not finite is reported", "from decimal import Decimal\n[float('nan'), Decimal('NaN'), Decimal('1.5'), float('inf')]", "",
-		want{Result: `[null,null,1.5,null]`, Stderr: []string{"NaN and infinity are null in the result (3 of them): JSON has no such numbers"}}},
-	{"one Decimal not finite is reported", "from decimal import Decimal\n[Decimal('NaN')]", "", want{Result: `[null]`, Stderr: []string{"(1 of them)"}}},
+		want{Result: `[null,null,1.5,null]`, Stderr: []string{"NaN and infinity are null in the result (3 of them): JSON has no such " +
+			"numbers"}}},
+	{"one Decimal not finite is reported", "from decimal import Decimal\n[Decimal('NaN')]", "",
+		want{Result: `[null]`, Stderr: []string{"(1 of them)"}}},
 	{"code in a fence", "```python\nx = 2\nx * 3\n```\nThat is six.", "", value(`6`)},
 	{"a line number in a fence", "```py\n\n1/0\n```", "", raised("ZeroDivisionError", "division by zero", "line 3")},
 	{"a fence in a string", "s = \"\"\"\n```\n\"\"\"\n1 +", "", raised("SyntaxError", "invalid syntax")},
-	{"a magic that is not needed", "%matplotlib inline\n  \nif True:\n    %config x\n5", "", want{Result: `5`, Stderr: []string{"%matplotlib inline: not needed: plt.show(), or a figure as the last expression, returns a picture"}}},
+	{"a magic that is not needed", "%matplotlib inline\n  \nif True:\n    %config x\n5", "",
+		want{Result: `5`, Stderr: []string{"%matplotlib inline: not needed: plt.show(), or a figure as the last expression, returns a " +
+			"picture"}}},
 	{"a magic of a cell", "%%time\n5", "", want{Result: `5`, Stderr: []string{"%%time: not needed: each answer has execution_time_ms"}}},
-	{"a magic that does something", "%timeit f()", "", raised("SyntaxError", "%timeit is a command of IPython, which is not available: use timeit.timeit(f, number=10)")},
-	{"a shell command", "!curl example.com", "", raised("SyntaxError", "there is no shell here: write it in Python, or use a tool of a server")},
-	{"installing", "x = 1\n!pip install -q nothing_such==1.0 json", "", raised("SyntaxError", "code cannot install packages: use the standard library, or ask the operator to run `sandpiper packages add nothing_such`")},
+	{"a magic that does something", "%timeit f()", "", raised("SyntaxError",
+		"%timeit is a command of IPython, which is not available: use timeit.timeit(f, number=10)")},
+	{"a shell command", "!curl example.com", "", raised("SyntaxError",
+		"there is no shell here: write it in Python, or use a tool of a server")},
+	{"installing", "x = 1\n!pip install -q nothing_such==1.0 json", "",
+		raised("SyntaxError", "code cannot install packages: use the standard library, or ask the operator to run `sandpiper packages "+
+			"add nothing_such`")},
 	{"installing what is there", "!pip install json\njson.dumps(1)", "", value(`"1"`)},
 	{"a modulo at the start of a line", "(7\n% 4)", "", value(`3`)},
 	{"a float nan alone", "float('nan')", "", value(`null`)},
@@ -185,18 +208,26 @@ var values = []program{
 	{"array", "import array\narray.array('i', [1, 2])", "", value(`[1,2]`)},
 	{"dataclass", "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\n    y: list\nP(1, [date(2024, 1, 1)])", "",
 		value(`{"x":1,"y":["2024-01-01"]}`)},
-	{"dataclass with slots", "from dataclasses import dataclass\n@dataclass(slots=True, frozen=True)\nclass P:\n    x: int\n[P(1)]", "", value(`[{"x":1}]`)},
-	{"NamedTuple", "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n    y: str\n[P(1, 'b')]", "", value(`[{"x":1,"y":"b"}]`)},
-	{"namedtuple in a large list", "P = collections.namedtuple('P', 'x')\n[P(i) for i in range(3)] + [1]*3", "", value(`[{"x":0},{"x":1},{"x":2},1,1,1]`)},
-	{"Enum", "import enum\nclass E(enum.Enum):\n    A = 'a'\nclass I(enum.IntEnum):\n    B = 2\nclass S(enum.StrEnum):\n    C = 'c'\n[E.A, I.B, S.C, {E.A: 1}]", "",
+	{"dataclass with slots", "from dataclasses import dataclass\n@dataclass(slots=True, frozen=True)\nclass P:\n    x: int\n[P(1)]", "",
+		value(`[{"x":1}]`)},
+	{"NamedTuple", "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n    y: str\n[P(1, 'b')]", "",
+		value(`[{"x":1,"y":"b"}]`)},
+	{"namedtuple in a large list", "P = collections.namedtuple('P', 'x')\n[P(i) for i in range(3)] + [1]*3", "",
+		value(`[{"x":0},{"x":1},{"x":2},1,1,1]`)},
+	{"Enum", "import enum\nclass E(enum.Enum):\n    A = 'a'\nclass I(enum.IntEnum):\n    B = 2\nclass S(enum.StrEnum):\n    C = " +
+		"'c'\n[E.A, I.B, S.C, {E.A: 1}]", "",
 		value(`["a",2,"c",{"a":1}]`)},
-	{"Path and UUID", "import pathlib, uuid\n[pathlib.Path('/a/b'), uuid.UUID(int=1)]", "", value(`["/a/b","00000000-0000-0000-0000-000000000001"]`)},
+	{"Path and UUID", "import pathlib, uuid\n[pathlib.Path('/a/b'), uuid.UUID(int=1)]", "",
+		value(`["/a/b","00000000-0000-0000-0000-000000000001"]`)},
 	{"IP address", "import ipaddress\nipaddress.ip_address('10.0.0.1')", "", value(`"10.0.0.1"`)},
-	{"dict subclasses", "[collections.Counter('aab'), collections.OrderedDict(a=1), collections.defaultdict(int, b=2), collections.ChainMap({'c': 3})]", "",
+	{"dict subclasses", "[collections.Counter('aab'), collections.OrderedDict(a=1), collections.defaultdict(int, b=2), " +
+		"collections.ChainMap({'c': 3})]", "",
 		value(`[{"a":2,"b":1},{"a":1},{"b":2},{"c":3}]`)},
-	{"list and str subclasses", "class L(list): pass\nclass T(str): pass\nclass F(float): pass\nclass I(int): pass\n[L([1]), T('x'), F(1.5), I(3), {T('k'): 1}]", "",
+	{"list and str subclasses", "class L(list): pass\nclass T(str): pass\nclass F(float): pass\nclass I(int): pass\n[L([1]), T('x'), " +
+		"F(1.5), I(3), {T('k'): 1}]", "",
 		value(`[[1],"x",1.5,3,{"k":1}]`)},
-	{"user containers", "[collections.UserDict(a=1), collections.UserList([1]), collections.UserString('x')]", "", value(`[{"a":1},[1],"x"]`)},
+	{"user containers", "[collections.UserDict(a=1), collections.UserList([1]), collections.UserString('x')]", "",
+		value(`[{"a":1},[1],"x"]`)},
 	{"keys that are no text", "{1: 'a', None: 'b', True: 'c', 2.5: 'd', (1, 2): 'e', date(2024, 1, 1): 'f', b'g': 'h'}", "",
 		value(`{"1":"c","null":"b","2.5":"d","(1, 2)":"e","2024-01-01":"f","g":"h"}`)},
 	{"nan as a key", "{float('nan'): 1}", "", value(`{"null":1}`)},
@@ -219,20 +250,27 @@ var values = []program{
 	{"a repr that exits", "class C:\n    def __repr__(self): raise SystemExit(3)\n[C()]", "", value(`["<C object>"]`)},
 	{"a repr of a million characters", "class C:\n    def __repr__(self): return 'x' * 10**6\nlen(json.dumps(1)) and C()", "",
 		value(`"` + strings.Repeat("x", 20000) + `… (1000000 characters)"`)},
-	{"a hostile iterator", "class C(list):\n    def __iter__(self): raise KeyboardInterrupt\n    def __repr__(self): return 'C?'\n[C([1])]", "", value(`["C?"]`)},
-	{"a hostile class", "class M(type):\n    def __getattribute__(c, n): raise ValueError(n)\nclass C(metaclass=M):\n    def __repr__(self): return 'C?'\n[C()]", "",
+	{"a hostile iterator", "class C(list):\n    def __iter__(self): raise KeyboardInterrupt\n    def __repr__(self): return 'C?'\n[C([1])]",
+		"", value(`["C?"]`)},
+	{"a hostile class", "class M(type):\n    def __getattribute__(c, n): raise ValueError(n)\nclass C(metaclass=M):\n    def " +
+		"__repr__(self): return 'C?'\n[C()]", "",
 		value(`["C?"]`)},
-	{"a lying class", "class C:\n    @property\n    def __class__(self): return dict\n    def __repr__(self): return 'liar'\n[C()]", "", value(`["liar"]`)},
-	{"getattr that answers everything", "class C:\n    def __getattr__(self, n): return lambda *a, **k: self\n    def __repr__(self): return 'yes'\n[C()]", "", value(`["yes"]`)},
+	{"a lying class", "class C:\n    @property\n    def __class__(self): return dict\n    def __repr__(self): return 'liar'\n[C()]", "",
+		value(`["liar"]`)},
+	{"getattr that answers everything", "class C:\n    def __getattr__(self, n): return lambda *a, **k: self\n    def __repr__(self): " +
+		"return 'yes'\n[C()]", "", value(`["yes"]`)},
 	{"items that lie", "class D(dict):\n    def items(self): return 5\nD(a=1)", "", value(`"{'a': 1}"`)},
 	{"an exception as a value", "ValueError('x')", "", value(`"ValueError('x')"`)},
-	{"an open file", "import sys\n[sys.stdin.read(), open('f', 'w').close(), type(open('f')).__name__]", "", value(`["",null,"TextIOWrapper"]`)},
+	{"an open file", "import sys\n[sys.stdin.read(), open('f', 'w').close(), type(open('f')).__name__]", "",
+		value(`["",null,"TextIOWrapper"]`)},
 	{"an endless iterator", "import itertools\nitertools.count()", "", tooLarge("more than 1048576 bytes")},
 	{"a range without end", "range(10**12)", "", tooLarge("more than 1048576 bytes")},
 	{"a little that says much", "a = [0]*1000; b = [a]*1000; c = [b]*1000\nc", "", tooLarge("more than 1048576 bytes")},
 	{"a branching cycle", "a = []; a.append(a); a.append(a)\na", "", value(`["<cycle>","<cycle>"]`)},
-	{"a result that is too large", "'x' * (1 << 20)", "", tooLarge("1048578 bytes of JSON, at most 1048576 are allowed: write it to a file")},
-	{"10,000 rows", "rows = [{'id': i, 'name': 'n', 'v': i / 2} for i in range(10**4)]\nresult = rows\n", "", value(`[{"id":0,"name":"n","v":0.0},…`)},
+	{"a result that is too large", "'x' * (1 << 20)", "", tooLarge("1048578 bytes of JSON, at most 1048576 are allowed: write it " +
+		"to a file")},
+	{"10,000 rows", "rows = [{'id': i, 'name': 'n', 'v': i / 2} for i in range(10**4)]\nresult = rows\n", "",
+		value(`[{"id":0,"name":"n","v":0.0},…`)},
 }
 
 func tooLarge(message string) want {

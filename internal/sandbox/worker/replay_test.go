@@ -76,7 +76,8 @@ func TestSeedRepeatsRandomNumbers(t *testing.T) {
 	for _, expr := range drawn {
 		t.Run(expr, func(t *testing.T) {
 			draw := func(seed []byte) string {
-				o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: strings.ReplaceAll(drawing, "EXPR", expr), Seed: seed}, newHost())
+				o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: strings.ReplaceAll(drawing, "EXPR", expr), Seed: seed},
+					newHost())
 				if o.Status != sandbox.Completed {
 					t.Fatalf("%s: %s", o.Status, o.Traceback)
 				}
@@ -177,7 +178,8 @@ func TestClockReadingsAreReplayed(t *testing.T) {
 
 func TestClockIsMonotonicAfterReplay(t *testing.T) {
 	h, future := &clocked{host: newHost()}, time.Now().Add(time.Hour).UnixNano()
-	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\n[time.time_ns() for _ in range(3)]", Seed: seed(1), Clock: []int64{future}}, h)
+	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\n[time.time_ns() for _ in range(3)]", Seed: seed(1),
+		Clock: []int64{future}}, h)
 	var got []int64
 	if err := json.Unmarshal(o.Result, &got); err != nil || !slices.Equal(got, []int64{future, future, future}) {
 		t.Errorf("%s %s %v", o.Result, o.Traceback, err)
@@ -186,7 +188,8 @@ func TestClockIsMonotonicAfterReplay(t *testing.T) {
 
 func TestClockReadingsAreBounded(t *testing.T) {
 	h := &clocked{host: newHost()}
-	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\nfor _ in range(20_000): time.time()\nlist_skills()\ntime.time()\nlist_skills()", Seed: seed(1)}, h)
+	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import time\nfor _ in range(20_000): " +
+		"time.time()\nlist_skills()\ntime.time()\nlist_skills()", Seed: seed(1)}, h)
 	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MaxClockReadings, sandbox.MaxClockReadings}) {
 		t.Errorf("%s %s: readings at the calls %v", o.Status, o.Error, h.at)
 	}
@@ -195,7 +198,8 @@ func TestClockReadingsAreBounded(t *testing.T) {
 // The largest arguments leave room for the readings that come with them.
 func TestClockReadingsFitLargestCall(t *testing.T) {
 	h := &clocked{host: newHost()}
-	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: call + "import time\nfor _ in range(20_000): time.time()\nlen(_call('echo', 'x' * ((16 << 20) - 1100)))", Seed: seed(1)}, h)
+	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: call +
+		"import time\nfor _ in range(20_000): time.time()\nlen(_call('echo', 'x' * ((16 << 20) - 1100)))", Seed: seed(1)}, h)
 	if o.Status != sandbox.Completed || !slices.Equal(h.at, []int{sandbox.MaxClockReadings}) {
 		t.Errorf("%s %s: readings at the calls %v", o.Status, o.Error, h.at)
 	}
@@ -222,8 +226,10 @@ def call(clock):
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &clocked{host: newHost()}
-			o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: forge + row.code + "\nimport time\ntime.sleep(20)", Seed: row.seed}, h)
-			if o.Status != sandbox.Crashed || !strings.Contains(o.Error, "broke the worker protocol") || len(h.readings) > sandbox.MaxClockReadings {
+			o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: forge + row.code + "\nimport time\ntime.sleep(20)",
+				Seed: row.seed}, h)
+			if o.Status != sandbox.Crashed || !strings.Contains(o.Error, "broke the worker protocol") ||
+				len(h.readings) > sandbox.MaxClockReadings {
 				t.Errorf("%s %q with %d readings", o.Status, o.Error, len(h.readings))
 			}
 		})

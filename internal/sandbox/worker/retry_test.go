@@ -73,7 +73,8 @@ func TestRetry(t *testing.T) {
 		w := open(t, worker.Limits{})
 		for item, failure := range busy {
 			h := &busyHost{stepHost: newStepHost(), failures: busy}
-			code := "async def aio(i): return call_tool('shop', 'order', item=i)\ndef order(i): return call_tool('shop', 'order', item=i)\n" + fmt.Sprintf(code, item)
+			code := "async def aio(i): return call_tool('shop', 'order', item=i)\ndef order(i): return call_tool('shop', 'order', " +
+				"item=i)\n" + fmt.Sprintf(code, item)
 			o := w.program(t, sandbox.Program{Code: code, Seed: seed(1)}, h)
 			passes := strings.Contains("retryable status text again number data data status not sent", item)
 			switch {
@@ -98,11 +99,13 @@ func TestRetry(t *testing.T) {
 
 func TestRetryRejectsWrongArguments(t *testing.T) {
 	for code, want := range map[string]string{
-		"retry(5)":                                     "TypeError: retry(fn, attempts=3): fn must be a function, got int: write retry(lambda: f(x))",
-		"retry(lambda: 1, 0)":                          "ValueError: retry(fn, attempts=3): attempts must be a number from 1 to 20, got 0",
-		"retry(lambda: 1, attempts=True)":              "ValueError: retry(fn, attempts=3)",
-		"retry(lambda: 1 / 0)":                         "ZeroDivisionError",
-		"parallel(lambda: 1, errors='ignore')":         `ValueError: parallel(*functions, errors="raise"): errors is "raise" or "return", got 'ignore'`,
+		"retry(5)": "TypeError: retry(fn, attempts=3): fn must be a function, got int: write " +
+			"retry(lambda: f(x))",
+		"retry(lambda: 1, 0)":             "ValueError: retry(fn, attempts=3): attempts must be a number from 1 to 20, got 0",
+		"retry(lambda: 1, attempts=True)": "ValueError: retry(fn, attempts=3)",
+		"retry(lambda: 1 / 0)":            "ZeroDivisionError",
+		"parallel(lambda: 1, errors='ignore')": `ValueError: parallel(*functions, errors="raise"): errors is "raise" or ` +
+			`"return", got 'ignore'`,
 		"retry(lambda: [].index('please, try again'))": "ValueError",
 	} {
 		o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: code, Seed: seed(1)}, newStepHost())
@@ -114,8 +117,9 @@ func TestRetryRejectsWrongArguments(t *testing.T) {
 
 func TestParallelReturnsErrors(t *testing.T) {
 	for code, want := range map[string]string{
-		"a, b, c = parallel(lambda: order('a'), lambda: order('nothing'), lambda: 1 / 0, errors='return')\n[a['args'], type(b).__name__, b.tool, str(b), type(c).__name__]": `[{"item":"a"},"ToolError","order","sold out","ZeroDivisionError"]`,
-		"[str(e) for e in parallel(lambda: order('nothing'), errors='return')]":                                                                                             `["sold out"]`,
+		"a, b, c = parallel(lambda: order('a'), lambda: order('nothing'), lambda: 1 / 0, errors='return')\n[a['args'], type(b).__name__, " +
+			"b.tool, str(b), type(c).__name__]": `[{"item":"a"},"ToolError","order","sold out","ZeroDivisionError"]`,
+		"[str(e) for e in parallel(lambda: order('nothing'), errors='return')]": `["sold out"]`,
 		"parallel(errors='return')": "[]",
 		"def leave(): raise SystemExit(3)\ntry: parallel(leave, lambda: 1, errors='return')\nexcept SystemExit as e: result = e.code": "3",
 		"with ToolError.watch() as unknown: parallel(lambda: order('lost'), lambda: 1, errors='return')\nlen(unknown)":                "1",

@@ -97,7 +97,8 @@ list_skills()
 func TestStepsAreRunOnce(t *testing.T) {
 	h := newStepHost()
 	first := h.run(t, stepsOfAllKinds)
-	if first.Status != sandbox.Completed || !strings.HasPrefix(string(first.Result), `[[{"a":[1,2],"at":"2026-01-02"},{"a":[1,2],"at":"2026-01-02"},23,43,"g","doc",7,8,9,[],[],0,0,`) ||
+	if first.Status != sandbox.Completed || !strings.HasPrefix(string(first.Result),
+		`[[{"a":[1,2],"at":"2026-01-02"},{"a":[1,2],"at":"2026-01-02"},23,43,"g","doc",7,8,9,[],[],0,0,`) ||
 		!strings.HasSuffix(string(first.Result), `"raised"],7]`) {
 		t.Fatalf("%s %s %s", first.Status, first.Result, first.Traceback)
 	}
@@ -131,14 +132,16 @@ func TestStepsWithoutRecord(t *testing.T) {
 
 func TestStepsRejectWrongArguments(t *testing.T) {
 	for code, want := range map[string]string{
-		"step('a', 5)":                           "TypeError: step('a', fn, *args): fn must be a function, got int: write step('a', f, x), not step('a', f(x))",
-		"step(5, print)":                         "TypeError: step(name, fn, *args): the name must be text, got int",
-		"step(5)":                                "TypeError: step(name, fn, *args): the name must be text, got int",
-		"step('', print)":                        "ValueError: step(name, fn, *args): the name has 0 characters, 1 to 200 are allowed",
-		"step('x' * 201, print)":                 "ValueError: step(name, fn, *args): the name has 201 characters, 1 to 200 are allowed",
-		"step('a', lambda: object())":            "TypeError: the value of step 'a' cannot be recorded: object is not JSON",
-		"step('a', lambda: float('nan'))":        "ValueError: the value of step 'a' cannot be recorded: ",
-		"step('a', lambda: 'x' * (1 << 20))":     "ValueError: the value of step 'a' has 1048578 bytes of JSON, at most 1048576 are allowed: write it to a file",
+		"step('a', 5)": "TypeError: step('a', fn, *args): fn must be a function, got int: write step('a', f, " +
+			"x), not step('a', f(x))",
+		"step(5, print)":                  "TypeError: step(name, fn, *args): the name must be text, got int",
+		"step(5)":                         "TypeError: step(name, fn, *args): the name must be text, got int",
+		"step('', print)":                 "ValueError: step(name, fn, *args): the name has 0 characters, 1 to 200 are allowed",
+		"step('x' * 201, print)":          "ValueError: step(name, fn, *args): the name has 201 characters, 1 to 200 are allowed",
+		"step('a', lambda: object())":     "TypeError: the value of step 'a' cannot be recorded: object is not JSON",
+		"step('a', lambda: float('nan'))": "ValueError: the value of step 'a' cannot be recorded: ",
+		"step('a', lambda: 'x' * (1 << 20))": "ValueError: the value of step 'a' has 1048578 bytes of JSON, at most 1048576 are " +
+			"allowed: write it to a file",
 		"step('a', lambda: b'x')":                "TypeError: the value of step 'a' cannot be recorded: bytes is not JSON",
 		"x = []; x.append(x); step('a', x.copy)": "ValueError: the value of step 'a' cannot be recorded: Circular reference detected",
 	} {

@@ -43,7 +43,8 @@ func TestFullDisk(t *testing.T) {
 var errNoMount = errors.New("mounting is not allowed here")
 
 func onFullDisk(disk string) error {
-	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("disk", disk, "tmpfs", 0, "size=256k")); err != nil {
+	if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("disk", disk, "tmpfs", 0, "size=256k")); err != nil {
 		return errors.Join(errNoMount, err)
 	}
 	path := filepath.Join(disk, "log")

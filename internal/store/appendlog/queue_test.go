@@ -16,7 +16,9 @@ import (
 // newQueue returns a Queue that stores payloads in the table frames.
 func newQueue(t *testing.T, dir string) (*appendlog.Queue, *store.DB) {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "frames", SQL: "CREATE TABLE logs " + appendlog.Columns + "; CREATE TABLE frames (payload BLOB) STRICT; CREATE INDEX of_frames ON frames (payload);"}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"),
+		[]store.Migration{{Number: 1, Name: "frames", SQL: "CREATE TABLE logs " + appendlog.Columns +
+			"; CREATE TABLE frames (payload BLOB) STRICT; CREATE INDEX of_frames ON frames (payload);"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +27,15 @@ func newQueue(t *testing.T, dir string) (*appendlog.Queue, *store.DB) {
 }
 
 func queueOf(db *store.DB) *appendlog.Queue {
-	return appendlog.NewQueue(appendlog.QueueConfig{DB: db, Kind: "test", Table: "logs", Log: slog.New(slog.DiscardHandler), Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
-		for _, f := range frames {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO frames (payload) VALUES (?)", f.Payload); err != nil {
-				return err
+	return appendlog.NewQueue(appendlog.QueueConfig{DB: db, Kind: "test", Table: "logs", Log: slog.New(slog.DiscardHandler),
+		Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
+			for _, f := range frames {
+				if _, err := tx.ExecContext(ctx, "INSERT INTO frames (payload) VALUES (?)", f.Payload); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}})
+			return nil
+		}})
 }
 
 // Another process may find a file that is created before it is locked, and remove it.

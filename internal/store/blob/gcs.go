@@ -126,7 +126,8 @@ func (d *gcs) putParts(ctx context.Context, key string, parts iter.Seq2[part, er
 		}
 		if p.last {
 			total := offset + int64(len(p.data))
-			q := request{method: http.MethodPut, url: session, header: contentRange(offset, total, strconv.FormatInt(total, 10)), body: p.data}
+			q := request{method: http.MethodPut, url: session, header: contentRange(offset, total, strconv.FormatInt(total, 10)),
+				body: p.data}
 			_, err := d.create(ctx, key, q)
 			return err
 		}
@@ -142,7 +143,8 @@ func (d *gcs) putParts(ctx context.Context, key string, parts iter.Seq2[part, er
 func (d *gcs) putChunk(ctx context.Context, session string, offset int64, data []byte) error {
 	for end := offset + int64(len(data)); offset < end; {
 		rest := data[len(data)-int(end-offset):]
-		answer, err := d.caller.repeat(ctx, request{method: http.MethodPut, url: session, header: contentRange(offset, end, "*"), body: rest})
+		answer, err := d.caller.repeat(ctx, request{method: http.MethodPut, url: session, header: contentRange(offset, end, "*"),
+			body: rest})
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,8 @@ func (d database) insert(rows, size int) {
 	d.t.Helper()
 	if err := d.Update(d.t.Context(), func(tx *store.Tx) error {
 		for range rows {
-			if _, err := tx.ExecContext(d.t.Context(), "INSERT INTO t (text) VALUES (?)", fmt.Sprintf("%0*d", size, rand.Uint64())); err != nil {
+			if _, err := tx.ExecContext(d.t.Context(), "INSERT INTO t (text) VALUES (?)",
+				fmt.Sprintf("%0*d", size, rand.Uint64())); err != nil {
 				return err
 			}
 		}
@@ -52,7 +53,8 @@ func rows(t *testing.T, path string) (all string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err == nil {
-		err = db.QueryRow("SELECT count(*) || ' ' || total(id) || ' ' || coalesce(group_concat(substr(text, -20)), '') FROM (SELECT * FROM t ORDER BY id)").Scan(&all)
+		err = db.QueryRow("SELECT count(*) || ' ' || total(id) || ' ' || coalesce(group_concat(substr(text, -20)), '') FROM (SELECT * " +
+			"FROM t ORDER BY id)").Scan(&all)
 		defer db.Close()
 	}
 	if err != nil {

@@ -56,7 +56,9 @@ func TestOpensInItsPlaceOnly(t *testing.T) {
 }
 
 func TestRekey(t *testing.T) {
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "t", SQL: "CREATE TABLE t (name TEXT, number INTEGER, first BLOB, second BLOB, PRIMARY KEY (name, number)) STRICT, WITHOUT ROWID;"}})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"),
+		[]store.Migration{{Number: 1, Name: "t", SQL: "CREATE TABLE t (name TEXT, number INTEGER, first BLOB, second BLOB, PRIMARY KEY " +
+			"(name, number)) STRICT, WITHOUT ROWID;"}})
 	if err != nil {
 		t.Fatal(err)
 	}

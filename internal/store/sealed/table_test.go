@@ -14,7 +14,8 @@ import (
 
 func newStore(t *testing.T, owner string) sealed.Store {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), owner+".db"), []store.Migration{{Number: 1, Name: "sealed", SQL: sealed.Tables}})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), owner+".db"),
+		[]store.Migration{{Number: 1, Name: "sealed", SQL: sealed.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

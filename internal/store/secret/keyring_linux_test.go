@@ -36,7 +36,8 @@ func TestResolveKeyring(t *testing.T) {
 		}
 	}
 	_, err := r.Resolve(t.Context(), "${keyring:github/other}")
-	if fault.KindOf(err) != fault.Invalid || fault.Message(err) != "the keyring contains no secret github/other" || !strings.Contains(fault.Hint(err), "secret-tool store") {
+	if fault.KindOf(err) != fault.Invalid || fault.Message(err) != "the keyring contains no secret github/other" ||
+		!strings.Contains(fault.Hint(err), "secret-tool store") {
 		t.Errorf("got %v, hint %q", err, fault.Hint(err))
 	}
 	if err := lib.Set("github", "token", "changed"); err != nil {
@@ -73,11 +74,13 @@ func TestResolveReportsLockedKeyring(t *testing.T) {
 func TestResolveReportsMissingKeyring(t *testing.T) {
 	secrettest.Bus(t)
 	address := os.Getenv("DBUS_SESSION_BUS_ADDRESS")
-	for name, at := range map[string]string{"a bus without a service": address, "no bus": "unix:path=" + t.TempDir() + "/bus", "nonsense": "x"} {
+	for name, at := range map[string]string{"a bus without a service": address, "no bus": "unix:path=" + t.TempDir() + "/bus",
+		"nonsense": "x"} {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", at)
 		var r secret.References
 		_, err := r.Resolve(t.Context(), "${keyring:github/token}")
-		if fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the secret github/token cannot be looked up: this system has no keyring" || fault.Hint(err) == "" {
+		if fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the secret github/token cannot be looked up: this system has "+
+			"no keyring" || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -84,7 +84,8 @@ func (c *Collector) take(r *http.Request, b []byte) error {
 			for _, scope := range of.ScopeSpans {
 				for _, s := range scope.Spans {
 					c.spans = append(c.spans, Span{
-						Name: s.Name, Trace: fmt.Sprintf("%x", s.TraceId), ID: fmt.Sprintf("%x", s.SpanId), Parent: fmt.Sprintf("%x", s.ParentSpanId),
+						Name: s.Name, Trace: fmt.Sprintf("%x", s.TraceId), ID: fmt.Sprintf("%x", s.SpanId), Parent: fmt.Sprintf("%x",
+							s.ParentSpanId),
 						Facts: facts(s.Attributes), Failed: s.Status.GetCode() == 2,
 					})
 				}

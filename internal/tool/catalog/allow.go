@@ -132,7 +132,8 @@ func (a *Allow) Tool(ref tool.Ref) bool {
 	if a != nil && a.exact != nil {
 		return a.exact[ref.String()]
 	}
-	return a == nil || (a.servers == nil || glob.MatchAny(a.servers, ref.Server)) && (a.tools == nil || glob.MatchAny(a.tools, ref.String()))
+	return a == nil || (a.servers == nil || glob.MatchAny(a.servers, ref.Server)) && (a.tools == nil || glob.MatchAny(a.tools,
+		ref.String()))
 }
 
 // someTools reports whether a selects some of the tools of a server only.

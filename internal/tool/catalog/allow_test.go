@@ -43,7 +43,8 @@ func TestViewerSeesAllowedTools(t *testing.T) {
 	for _, server := range []string{"git", "mail"} {
 		var l catalog.Listing
 		for _, name := range []string{"list_issues", "list_users", "delete"} {
-			l.Tools = append(l.Tools, tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: name + " of " + server, Input: []byte(`{"type":"object"}`)})
+			l.Tools = append(l.Tools, tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: name + " of " + server,
+				Input: []byte(`{"type":"object"}`)})
 		}
 		if _, err := c.Put(t.Context(), server, l); err != nil {
 			t.Fatal(err)
@@ -130,7 +131,8 @@ func TestViewerSeesExactlyItsTools(t *testing.T) {
 }
 
 func TestUpdateSwapsWhileNobodyLooks(t *testing.T) {
-	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "old"}}, Allow: func(catalog.Viewer) []*catalog.Allow { return nil }})
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "old"}},
+		Allow: func(catalog.Viewer) []*catalog.Allow { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -254,8 +254,10 @@ func (c *Catalog) Accept(ctx context.Context, server string, tools ...string) (a
 func (c *Catalog) AcceptShown(ctx context.Context, server, shown string, tools ...string) (accepted []string, err error) {
 	err = c.update(ctx, server, func(_ Configured, l *listing) (wrong error) {
 		if shown != "" && shown != l.shown(tools) {
-			return fault.New(fault.Denied, "the quarantined definitions of %q are not those with hash %.16s; nothing was accepted", server, shown).
-				WithHint("they have changed, or others were shown: look at them again with `sandpiper tools accept %s`", strings.Join(append([]string{server}, tools...), " "))
+			return fault.New(fault.Denied, "the quarantined definitions of %q are not those with hash %.16s; nothing was accepted", server,
+				shown).
+				WithHint("they have changed, or others were shown: look at them again with `sandpiper tools accept %s`",
+					strings.Join(append([]string{server}, tools...), " "))
 		}
 		accepted, wrong = l.accept(server, tools)
 		return wrong
@@ -272,7 +274,8 @@ func (c *Catalog) update(ctx context.Context, server string, f func(Configured, 
 	c.mu.Unlock()
 	i := slices.IndexFunc(servers, func(s Configured) bool { return s.Name == server })
 	if i < 0 {
-		return fault.New(fault.NotFound, "there is no server %q in the configuration", server).WithHint("the servers are: %s", serverNames(servers))
+		return fault.New(fault.NotFound, "there is no server %q in the configuration", server).
+			WithHint("the servers are: %s", serverNames(servers))
 	}
 	if ok, err := c.lock.TryLockContext(ctx, 5*time.Millisecond); !ok {
 		return fmt.Errorf("lock the catalog directory: %w", err)

@@ -10,7 +10,8 @@ import (
 // categories lists the inferred categories with their keywords. Of equal scores the
 // first category wins.
 var categories = []struct{ name, words string }{
-	{"dev", "git github gitlab bitbucket repository repositories commit branch merge pull issue code lint eslint build ci pipeline npm package debug compiler framework angular next component"},
+	{"dev", "git github gitlab bitbucket repository repositories commit branch merge pull issue code lint eslint build ci pipeline npm " +
+		"package debug compiler framework angular next component"},
 	{"browser", "browser page click screenshot navigate puppeteer playwright devtools chrome dom scrape crawl"},
 	{"search", "search web query engine results crawl answer exa brave tavily"},
 	{"data", "database sql table query schema collection index mongodb postgres sqlite redis elasticsearch warehouse record rows"},

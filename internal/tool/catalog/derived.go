@@ -109,7 +109,8 @@ func storeSummaries(dir, derived string, listings map[string]*listing) error {
 }
 
 func summarize(server string, l *listing) *summary {
-	return &summary{l.file.size, l.file.changed.UnixNano(), l.file.sum[:], l.Legacy, l.Listed, l.inferCategory(server), l.topicsOf(server, newIsVerb())}
+	return &summary{l.file.size, l.file.changed.UnixNano(), l.file.sum[:], l.Legacy, l.Listed, l.inferCategory(server),
+		l.topicsOf(server, newIsVerb())}
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -24,7 +24,8 @@ type stored struct {
 // store1000 stores a catalog as a process does at its start.
 func store1000(t *testing.T) stored {
 	t.Helper()
-	s := stored{cfg: catalog.Config{Dir: t.TempDir(), Derived: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub", Identity: "npx github"}, {Name: "never-listed"}}}}
+	s := stored{cfg: catalog.Config{Dir: t.TempDir(), Derived: t.TempDir(),
+		Servers: []catalog.Configured{{Name: "git-hub", Identity: "npx github"}, {Name: "never-listed"}}}}
 	s.index, s.known = filepath.Join(s.cfg.Derived, "index"), filepath.Join(s.cfg.Derived, "servers.json")
 	put(t, s.open(t), thousand("Manages the repository number %d.")...)
 	s.settle(t)
@@ -142,7 +143,8 @@ func TestServersAreKnownBeforeTheirTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := catalog.OverviewFor(s.open(t), catalog.Viewer{Only: some}); len(o.Servers) != 1 || len(o.Topics) != 1 || o.Topics[0] != "repository" {
+	if o := catalog.OverviewFor(s.open(t), catalog.Viewer{Only: some}); len(o.Servers) != 1 || len(o.Topics) != 1 ||
+		o.Topics[0] != "repository" {
 		t.Errorf("with one of the tools: %+v", o)
 	}
 }

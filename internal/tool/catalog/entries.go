@@ -320,5 +320,6 @@ func (all Disabled) NotConfigured(name string) error {
 	if err := all.Check(name); err != nil {
 		return err
 	}
-	return fault.New(fault.NotFound, "there is no server %q in the configuration", name).WithHint("`sandpiper servers list` lists the servers")
+	return fault.New(fault.NotFound, "there is no server %q in the configuration", name).
+		WithHint("`sandpiper servers list` lists the servers")
 }

@@ -65,7 +65,8 @@ func (f *finder) indexKey() [sha256.Size]byte {
 	}
 	for _, t := range f.Tools {
 		if !t.Connected || len(t.Functions)+len(t.UseCases) > 0 {
-			fmt.Fprintf(h, "%q %q %q %q\n", []string{t.Server, t.Definition.Tool, t.Category, t.Description}, t.Input, t.Functions, t.UseCases)
+			fmt.Fprintf(h, "%q %q %q %q\n", []string{t.Server, t.Definition.Tool, t.Category, t.Description}, t.Input, t.Functions,
+				t.UseCases)
 		}
 	}
 	return [sha256.Size]byte(h.Sum(nil))

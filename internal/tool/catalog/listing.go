@@ -142,7 +142,8 @@ func byName(a, b storedTool) int {
 func (l *listing) accept(server string, names []string) (accepted []string, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(l.Tools, func(k storedTool) bool { return k.Trusted.Tool == name }) {
-			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("its quarantined tools: %s", abbreviate(l.quarantined(), 20))
+			return nil, fault.New(fault.NotFound, "server %q has no tool %q", server, name).
+				WithHint("its quarantined tools: %s", abbreviate(l.quarantined(), 20))
 		}
 	}
 	for i, k := range l.Tools {

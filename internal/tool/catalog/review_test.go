@@ -18,7 +18,8 @@ func TestReviewQuarantinesNewTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	evil := func(name string) tool.Definition {
-		return tool.Definition{Ref: tool.Ref{Server: "a", Tool: name}, Title: "EVIL", Description: "EVIL", Input: json.RawMessage(`{"type":"object","description":"EVIL"}`)}
+		return tool.Definition{Ref: tool.Ref{Server: "a", Tool: name}, Title: "EVIL", Description: "EVIL",
+			Input: json.RawMessage(`{"type":"object","description":"EVIL"}`)}
 	}
 	list := func(names ...string) {
 		t.Helper()

@@ -34,7 +34,8 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 			all += len(l.Tools)
 		}
 	}
-	s := &Snapshot{entries: entries{Tools: make([]Tool, 0, all), byRef: make(map[tool.Ref]int, all), servers: map[string]int{}}, described: map[string]string{}, derived: cfg.Derived}
+	s := &Snapshot{entries: entries{Tools: make([]Tool, 0, all), byRef: make(map[tool.Ref]int, all), servers: map[string]int{}},
+		described: map[string]string{}, derived: cfg.Derived}
 	s.listings = maps.Clone(listings)
 	for _, c := range slices.SortedFunc(slices.Values(cfg.Servers), func(a, b Configured) int { return strings.Compare(a.Name, b.Name) }) {
 		s.add(c, listings[c.Name]) // sorted, so that its tools, which are large, are rarely moved

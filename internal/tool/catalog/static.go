@@ -70,7 +70,8 @@ const maxStaticSize = 64 << 20
 func ReadStatic(path string) (Static, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
-		return Static{}, fault.Wrap(fault.Invalid, err, "cannot read the tool catalog %s", path).WithHint("correct catalog in the configuration")
+		return Static{}, fault.Wrap(fault.Invalid, err, "cannot read the tool catalog %s", path).
+			WithHint("correct catalog in the configuration")
 	}
 	if !fi.IsDir() {
 		var s Static

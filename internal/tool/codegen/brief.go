@@ -56,7 +56,8 @@ func (p param) short(r *reader, n names) string {
 	t := p.typ
 	t.null = false
 	short := t.short()
-	if p.schema != nil && (strings.ContainsAny(short, "{") || strings.Contains(short, "dict") || strings.HasPrefix(short, "list")) { // a call needs its keys
+	// a call needs its keys
+	if p.schema != nil && (strings.ContainsAny(short, "{") || strings.Contains(short, "dict") || strings.HasPrefix(short, "list")) {
 		most := n.left
 		if text := outline(r, p.schema, &n, 0); n.left < most {
 			short = strings.TrimSuffix(text, "|None")

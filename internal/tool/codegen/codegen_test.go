@@ -74,7 +74,8 @@ func TestDescribe(t *testing.T) {
 		{`{"properties":{"s":{"enum":["open","closed"],"default":"open"}}}`,
 			`f(s: Literal["open", "closed"] = "open") -> Any`, `f()`, ``},
 		{`{"properties":{"resource-group":{"type":"string","format":"uuid"},"from":{"type":"integer","minimum":3}},"required":["from","resource-group"]}`,
-			`f(resource_group: str, from_: int) -> Any`, `f(resource_group="00000000-0000-4000-8000-000000000000", from_=3)`, "resource_group: Sent as \"resource-group\". Format uuid.\nfrom_: Sent as \"from\". At least 3."},
+			`f(resource_group: str, from_: int) -> Any`, `f(resource_group="00000000-0000-4000-8000-000000000000", from_=3)`,
+			"resource_group: Sent as \"resource-group\". Format uuid.\nfrom_: Sent as \"from\". At least 3."},
 		{`{"properties":{"o":{"type":"object","properties":{"a":{"type":"string"},"b-c":{"type":"array","items":{"type":"number"}}},"required":["a"]}},"required":["o"]}`,
 			`f(o: {"a": str, "b-c?": list[float]}) -> Any`, `f(o={"a": "a"})`, ``},
 		{`{"properties":{"x":{"anyOf":[{"type":"string"},{"type":"null"},{"const":3},{"const":"y"}]}},"required":["x"]}`,
@@ -182,21 +183,23 @@ func hostileSchemas() map[string]string {
 		return strings.Join(parts, ",")
 	}
 	return map[string]string{
-		"tuples":      doubling(`{"type":"array","items":false,"prefixItems":[`, ",", `]}`),
-		"objects":     doubling(`{"type":"object","properties":{"a":`, `,"b":`, `}}`),
-		"unions":      doubling(`{"anyOf":[`, `,{"type":"integer"},`, `]}`),
-		"all of":      doubling(`{"properties":{"k":{}},"allOf":[`, ",", `]}`),
-		"items":       doubling(`{"type":"object","additionalProperties":{"type":"array","items":`, `},"patternProperties":{"x":`, `}}`),
-		"cross":       `{"properties":{` + many(40, `"p%[1]d":{"allOf":[{"$ref":"#"}],"properties":{"q%[1]d":{"$ref":"#"}}}`) + `}}`,
-		"parameters":  `{"properties":{` + many(30_000, `"p%d":{"type":"string"}`) + `}}`,
-		"keys":        `{"properties":{"x":{"type":"object","properties":{` + many(30_000, `"p%d":{"type":"string"}`) + `}}}}`,
-		"classes":     `{"properties":{` + many(5000, `"p%d":{"type":"object","properties":{"k%[1]d":{"type":"string"}}}`) + `}}`,
-		"enum":        `{"properties":{"x":{"enum":[` + many(80_000, `"v%d"`) + `]}}}`,
-		"branches":    `{"properties":{"x":{"anyOf":[` + many(20_000, `{"type":"array","items":{"const":%d}}`) + `]}}}`,
-		"required":    `{"required":[` + many(50_000, `"p%d"`) + `]}`,
-		"deep":        strings.Repeat(`{"properties":{"a":`, 9_000) + `{}` + strings.Repeat(`}}`, 9_000),
-		"description": `{"properties":{"x":{"description":"` + strings.Repeat(`\"\\\n\u202e`, 100_000) + `","default":"` + strings.Repeat("x", 500_000) + `"}}}`,
-		"long names":  `{"properties":{` + many(20, `"`+strings.Repeat("n", 40_000)+`%d":{"type":"object","properties":{"`+strings.Repeat("k", 10_000)+`%[1]d":{}}}`) + `}}`,
+		"tuples":     doubling(`{"type":"array","items":false,"prefixItems":[`, ",", `]}`),
+		"objects":    doubling(`{"type":"object","properties":{"a":`, `,"b":`, `}}`),
+		"unions":     doubling(`{"anyOf":[`, `,{"type":"integer"},`, `]}`),
+		"all of":     doubling(`{"properties":{"k":{}},"allOf":[`, ",", `]}`),
+		"items":      doubling(`{"type":"object","additionalProperties":{"type":"array","items":`, `},"patternProperties":{"x":`, `}}`),
+		"cross":      `{"properties":{` + many(40, `"p%[1]d":{"allOf":[{"$ref":"#"}],"properties":{"q%[1]d":{"$ref":"#"}}}`) + `}}`,
+		"parameters": `{"properties":{` + many(30_000, `"p%d":{"type":"string"}`) + `}}`,
+		"keys":       `{"properties":{"x":{"type":"object","properties":{` + many(30_000, `"p%d":{"type":"string"}`) + `}}}}`,
+		"classes":    `{"properties":{` + many(5000, `"p%d":{"type":"object","properties":{"k%[1]d":{"type":"string"}}}`) + `}}`,
+		"enum":       `{"properties":{"x":{"enum":[` + many(80_000, `"v%d"`) + `]}}}`,
+		"branches":   `{"properties":{"x":{"anyOf":[` + many(20_000, `{"type":"array","items":{"const":%d}}`) + `]}}}`,
+		"required":   `{"required":[` + many(50_000, `"p%d"`) + `]}`,
+		"deep":       strings.Repeat(`{"properties":{"a":`, 9_000) + `{}` + strings.Repeat(`}}`, 9_000),
+		"description": `{"properties":{"x":{"description":"` + strings.Repeat(`\"\\\n\u202e`,
+			100_000) + `","default":"` + strings.Repeat("x", 500_000) + `"}}}`,
+		"long names": `{"properties":{` + many(20, `"`+strings.Repeat("n",
+			40_000)+`%d":{"type":"object","properties":{"`+strings.Repeat("k", 10_000)+`%[1]d":{}}}`) + `}}`,
 	}
 }
 
@@ -220,7 +223,8 @@ func TestGenerateLimitsModuleSize(t *testing.T) {
 func TestGenerateListsAtMost300Tools(t *testing.T) {
 	s := codegen.Server{Name: "many"}
 	for i := range 5000 {
-		s.Tools = append(s.Tools, tool.Definition{Ref: tool.Ref{Tool: fmt.Sprintf("tool %04d", i)}, Description: "Does something. And more.", Input: []byte(`{}`)})
+		s.Tools = append(s.Tools, tool.Definition{Ref: tool.Ref{Tool: fmt.Sprintf("tool %04d", i)},
+			Description: "Does something. And more.", Input: []byte(`{}`)})
 	}
 	files := tree([]codegen.Server{s})
 	doc := files["many/__init__.py"]

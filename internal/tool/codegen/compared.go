@@ -28,7 +28,8 @@ func readCompared(path string) compared {
 	now := compared{Program: ProgramID(), Boot: bootID(), At: map[string]time.Time{}}
 	var was compared
 	b, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(b, &was) != nil || now.Program == "" || now.Boot == "" || was.Program != now.Program || was.Boot != now.Boot || was.At == nil {
+	if err != nil || json.Unmarshal(b, &was) != nil || now.Program == "" || now.Boot == "" || was.Program != now.Program ||
+		was.Boot != now.Boot || was.At == nil {
 		return now
 	}
 	return was

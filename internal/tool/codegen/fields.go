@@ -117,7 +117,8 @@ func conditional(r *document, o *object, f *fields, depth int) {
 }
 
 func properties(o *object, f *fields, in presence) {
-	if in == certain && (o.at("additionalProperties") == false && o.at("patternProperties") == nil || o.at("unevaluatedProperties") == false) {
+	if in == certain && (o.at("additionalProperties") == false && o.at("patternProperties") == nil ||
+		o.at("unevaluatedProperties") == false) {
 		f.closed = true
 	}
 	if p, ok := o.at("properties").(*object); ok {
@@ -283,7 +284,8 @@ var keywords = func() map[string]bool {
 // isAttribute reports whether a key can be an attribute of a class: an ASCII name
 // that Python does not reserve or mangle and that is not the name of a known type.
 func isAttribute(name string) bool {
-	if name == "" || len(name) > 60 || strings.HasPrefix(name, "__") || known[strings.TrimPrefix(name, "_")] != "" || isDigit(name[0]) || keywords[name] {
+	if name == "" || len(name) > 60 || strings.HasPrefix(name, "__") || known[strings.TrimPrefix(name, "_")] != "" || isDigit(name[0]) ||
+		keywords[name] {
 		return false
 	}
 	return strings.IndexFunc(name, func(r rune) bool {

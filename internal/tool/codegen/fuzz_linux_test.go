@@ -14,20 +14,28 @@ import (
 
 // hostile has texts that try to break out of a string literal.
 var hostile = []string{
-	"", "class", "__init__", "__class__", "aio", "list", "Any", "Literal", "TypedDict", "_sandpiper", "print", "None", "📈", "größe", "ⸯ", "ℌ",
-	"a\"\"\"\nimport os\nos.system('id')\n\"\"\"", `""" + __import__("os") + """`, `\`, `\\`, `\"""`, "a\\", `"`, `""`, `"""`, `'''`, "\x00\x1b[2J",
-	"\u202eevil\u2066", "\U000E0041\U000E0042tag", "\u2028line\u0085line\rline", "\xff\xfe", `\N{BULLET}\x41\u0041\777`, "{x}", "%s", "# -*- coding: utf-7 -*-",
-	"): pass\nimport os #", "x=1, *, y", strings.Repeat("n", 300), strings.Repeat(`\"`, 2000), "a\tb", "\ufeff", "true", "if", "match", "ª", "²",
+	"", "class", "__init__", "__class__", "aio", "list", "Any", "Literal", "TypedDict", "_sandpiper", "print", "None", "📈", "größe", "ⸯ",
+	"ℌ",
+	"a\"\"\"\nimport os\nos.system('id')\n\"\"\"", `""" + __import__("os") + """`, `\`, `\\`, `\"""`, "a\\", `"`, `""`, `"""`, `'''`,
+	"\x00\x1b[2J",
+	"\u202eevil\u2066", "\U000E0041\U000E0042tag", "\u2028line\u0085line\rline", "\xff\xfe", `\N{BULLET}\x41\u0041\777`, "{x}", "%s",
+	"# -*- coding: utf-7 -*-",
+	"): pass\nimport os #", "x=1, *, y", strings.Repeat("n", 300), strings.Repeat(`\"`, 2000), "a\tb", "\ufeff", "true", "if", "match", "ª",
+	"²",
 }
 
 // schemas has unusual and invalid schemas.
 var schemas = []string{
-	``, `{`, `null`, `true`, `false`, `[]`, `"object"`, `3`, `{}`, `{"type":"object"}`, `{"type":["object","null"]}`, `{"type":7}`, `{"type":[[]]}`,
+	``, `{`, `null`, `true`, `false`, `[]`, `"object"`, `3`, `{}`, `{"type":"object"}`, `{"type":["object","null"]}`, `{"type":7}`,
+	`{"type":[[]]}`,
 	`{"properties":[]}`, `{"properties":{"a":true,"b":false,"c":null,"d":3,"e":"x","f":[]},"required":["a","b","z",7,null,"z"]}`,
-	`{"properties":{"class":{"type":"string"},"class_":{},"_sandpiper":{},"__x":{},"more":{},"":{},"\u0000":{},"a b":{},"a-b":{},"a_b":{}},"required":["class"],"additionalProperties":true}`,
-	`{"$ref":"#"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"$ref":"http://x/y"}`, `{"$ref":"#/%zz/~2"}`, `{"$ref":"#/"}`,
+	`{"properties":{"class":{"type":"string"},"class_":{},"_sandpiper":{},"__x":{},"more":{},"":{},"\u0000":{},"a ` +
+		`b":{},"a-b":{},"a_b":{}},"required":["class"],"additionalProperties":true}`,
+	`{"$ref":"#"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"$ref":"http://x/y"}`,
+	`{"$ref":"#/%zz/~2"}`, `{"$ref":"#/"}`,
 	`{"properties":{"n":{"$ref":"#/$defs/node"}},"$defs":{"node":{"type":"object","properties":{"value":{"type":"integer"},"next":{"$ref":"#/$defs/node"},"all":{"type":"array","items":{"$ref":"#/$defs/node"}}}}}}`,
-	`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"type":"null"}]}}}`, `{"allOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"$ref":"#"}}}`,
+	`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"type":"null"}]}}}`,
+	`{"allOf":[{"$ref":"#"},{"$ref":"#"}],"properties":{"a":{"$ref":"#"}}}`,
 	`{"properties":{"x":{"enum":[]},"y":{"enum":[1,1.5,"a",null,true,{"a":1},[1]]},"z":{"enum":["a"],"type":"integer","default":"b"},"w":{"const":"\"\"\"\\"}}}`,
 	`{"properties":{"x":{"type":"integer","default":"5"},"y":{"type":"string","default":5},"z":{"type":"number","default":1e400},"v":{"type":"number","default":-1e-7},"w":{"type":"integer","default":1e3},"u":{"default":[1]},"t":{"type":"boolean","default":"true"}}}`,
 	`{"properties":{"o":{"type":"object","properties":{"from":{},"a-b":{},"__private":{},"str":{"type":"string"},"o":{"type":"object","properties":{"O":{"type":"string"}}}}}}}`,
@@ -37,7 +45,8 @@ var schemas = []string{
 	`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"integer"}},"required":["kind"]},{"properties":{"kind":{"const":"b"}}}]}`,
 	strings.Repeat(`{"properties":{"a":`, 200) + `{}` + strings.Repeat(`}}`, 200),
 	strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat(`}`, 5000),
-	`{"properties":{"a":{"type":"array","items":` + strings.Repeat(`{"type":"array","items":`, 40) + `{"enum":["x","y"]}` + strings.Repeat(`}`, 40) + `}}}`,
+	`{"properties":{"a":{"type":"array","items":` + strings.Repeat(`{"type":"array","items":`,
+		40) + `{"enum":["x","y"]}` + strings.Repeat(`}`, 40) + `}}}`,
 }
 
 // FuzzGenerate checks that any server text yields valid Python with only the
@@ -50,10 +59,12 @@ func FuzzGenerate(f *testing.F) {
 		f.Add("list", "list", "Lists.", schema, schemas[len(schemas)-1-i])
 	}
 	for _, name := range []string{"str", "int", "dict", "Any", "Result", "NotRequired", "TypedDict", "_Any", "servers", "sys"} {
-		f.Add(name, name, name, `{"properties":{"`+name+`":{"type":"object","properties":{"`+name+`":{"enum":["a",1]},"_`+name+`":{"type":"array","items":{"type":"integer"}}}}}}`, `{"type":"object","properties":{"a":{"type":"string"}}}`)
+		f.Add(name, name, name, `{"properties":{"`+name+`":{"type":"object","properties":{"`+name+`":{"enum":["a",1]},"_`+name+
+			`":{"type":"array","items":{"type":"integer"}}}}}}`, `{"type":"object","properties":{"a":{"type":"string"}}}`)
 	}
 	f.Fuzz(func(t *testing.T, server, name, text, input, output string) {
-		d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Title: text, Description: text, Input: []byte(input), Output: []byte(output)}
+		d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Title: text, Description: text, Input: []byte(input),
+			Output: []byte(output)}
 		other := d
 		other.Tool = text
 		checkSyntax(t, codegen.Server{
@@ -86,7 +97,8 @@ func FuzzAPI(f *testing.F) {
 			"servers": []any{map[string]any{"url": "http://127.0.0.1:1"}},
 			"paths": map[string]any{"/" + name: map[string]any{
 				"get": map[string]any{"operationId": id, "summary": text, "description": name, "parameters": []any{
-					map[string]any{"name": name, "in": "query", "description": text, "schema": raw}, map[string]any{"name": name, "in": "header", "required": true},
+					map[string]any{"name": name, "in": "query", "description": text, "schema": raw}, map[string]any{"name": name,
+						"in": "header", "required": true},
 				}, "responses": map[string]any{"200": map[string]any{"content": content}}},
 				"post": map[string]any{"operationId": text, "requestBody": map[string]any{"description": text, "content": content}},
 			}},

@@ -64,7 +64,8 @@ func ReadHandwritten(dir string) (all []Server, ignored []string, err error) {
 
 func readFault(path string, err error) error {
 	return fault.Wrap(fault.Invalid, err, "cannot read the handwritten modules in %s", path).
-		WithHint("the directory must contain SERVER.py or SERVER/FILE.py: at most %d files of at most %d bytes, readable by the user that runs Sandpiper", maxFiles, maxFileSize)
+		WithHint("the directory must contain SERVER.py or SERVER/FILE.py: at most %d files of at most %d bytes, readable by the user "+
+			"that runs Sandpiper", maxFiles, maxFileSize)
 }
 
 // importable reports whether both names are valid and equal to the Python names
@@ -232,7 +233,8 @@ func handwrittenFiles(s Server) []File {
 	if i < 0 {
 		return append(files, File{s.Module + "/" + initName, serverModule(s, nil, nil)})
 	}
-	complete := fmt.Sprintf("\n\n__import__(\"servers\")._complete(__name__, %s, %s)\n%s\n", set(s.handwrittenNames()), dict(s.elsewhere()), stamp(s))
+	complete := fmt.Sprintf("\n\n__import__(\"servers\")._complete(__name__, %s, %s)\n%s\n", set(s.handwrittenNames()), dict(s.elsewhere()),
+		stamp(s))
 	files[i].Data = slices.Concat(files[i].Data, []byte(complete))
 	return files
 }

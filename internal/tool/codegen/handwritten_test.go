@@ -33,7 +33,8 @@ func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 	outside := files(t, map[string]string{"secret.py": "SECRET = 1"})
 	dir := files(t, map[string]string{
 		"a/__init__.py": "", "a/_own.py": "x = 1", "a/f.py": "def f(): ...", "a/notes.txt": "no", "a/deep/g.py": "no",
-		"b/f.py": "y", "top.py": "def t(): ...", "a.py": "no", "not-a-name.py": "no", "_x.py": "no", "__init__.py": "no", "not-a-name/f.py": "no", "b/not-a-name.py": "no", "_c/f.py": "no", "b/class.py": "no",
+		"b/f.py": "y", "top.py": "def t(): ...", "a.py": "no", "not-a-name.py": "no", "_x.py": "no", "__init__.py": "no",
+		"not-a-name/f.py": "no", "b/not-a-name.py": "no", "_c/f.py": "no", "b/class.py": "no",
 	})
 	for link, to := range map[string]string{"a/out.py": outside + "/secret.py", "a/gone.py": "nowhere.py", "c": outside} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
@@ -56,7 +57,8 @@ func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 	if d := cmp.Diff([]string{"a/__init__.py", "a/_own.py", "a/f.py", "b/f.py", "top/__init__.py"}, paths); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"a/folder.py", "a/gone.py", "a/out.py", "b/class.py", "b/not-a-name.py", "not-a-name/f.py", "a.py", "not-a-name.py"}, ignored); d != "" {
+	if d := cmp.Diff([]string{"a/folder.py", "a/gone.py", "a/out.py", "b/class.py", "b/not-a-name.py", "not-a-name/f.py", "a.py",
+		"not-a-name.py"}, ignored); d != "" {
 		t.Error(d)
 	}
 }
@@ -103,7 +105,8 @@ func TestHandwrittenFunctions(t *testing.T) {
 	hand := []codegen.File{
 		{Path: "one/__init__.py", Data: []byte("def shared(): ...\n")},
 		{Path: "one/_own.py", Data: []byte("def private(): ...\n")},
-		{Path: "one/aaa.py", Data: []byte("'''About aaa.'''\ndef g(): ...\ndef f(a: int) -> int:\n    '''By hand.'''\ndef extra(x=1): ...\n")},
+		{Path: "one/aaa.py", Data: []byte("'''About aaa.'''\ndef g(): ...\ndef f(a: int) -> int:\n    '''By hand.'''\ndef " +
+			"extra(x=1): ...\n")},
 		{Path: "one/bbb.py", Data: []byte("def extra(): ...\ndef more(): ...\ndef aio(): ...\ndef _hidden(): ...\n")},
 		{Path: "one/g.py", Data: []byte("def g(): '''Of g.'''\n")},
 	}
@@ -114,7 +117,8 @@ func TestHandwrittenFunctions(t *testing.T) {
 		return all
 	}
 	alone := codegen.Server{Module: "one", Files: hand}
-	if d := cmp.Diff([]string{"one/__init__.py shared() ", "one/g.py g() Of g.", "one/aaa.py f(a: int) -> int By hand.", "one/aaa.py extra(x=1) About aaa.", "one/bbb.py more() ", "one/bbb.py aio() "}, names(alone)); d != "" {
+	if d := cmp.Diff([]string{"one/__init__.py shared() ", "one/g.py g() Of g.", "one/aaa.py f(a: int) -> int By hand.",
+		"one/aaa.py extra(x=1) About aaa.", "one/bbb.py more() ", "one/bbb.py aio() "}, names(alone)); d != "" {
 		t.Error(d)
 	}
 	beside := codegen.Server{Name: "one", Module: "one", Tools: []tool.Definition{definition(`{}`)}, Files: hand}

@@ -145,7 +145,8 @@ func serverDoc(s Server, defs []tool.Definition, names map[string]string) string
 // aioModule returns aio.py, which has a coroutine function for each tool.
 func aioModule(s Server) []byte {
 	doc := "The tools of servers." + s.Module + " as coroutine functions: from servers." + s.Module + ".aio import TOOL"
-	return []byte(docstring(doc, "") + "\n\nimport sys as _sys\n\nfrom servers import _AsyncModule\n\n_sys.modules[__name__].__class__ = _AsyncModule\n")
+	return []byte(docstring(doc, "") + "\n\nimport sys as _sys\n\nfrom servers import _AsyncModule\n\n_sys.modules[__name__].__class__ = " +
+		"_AsyncModule\n")
 }
 
 // partModule returns resources.py or prompts.py.

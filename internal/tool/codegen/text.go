@@ -96,7 +96,8 @@ func visible(r rune) rune {
 		return ' '
 	case r == '\u0085' || r == '\u2028' || r == '\u2029':
 		return '\n'
-	case !unicode.IsPrint(r), unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point), r >= 0xE0000, r == utf8.RuneError:
+	case !unicode.IsPrint(r), unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point), r >= 0xE0000,
+		r == utf8.RuneError:
 		return -1
 	}
 	return r

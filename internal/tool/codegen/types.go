@@ -171,7 +171,8 @@ var known = map[string]string{
 }
 
 func newNamespace(function string) *namespace {
-	return &namespace{function: function, used: map[string]bool{}, taken: map[string]bool{}, next: map[string]int{}, bodies: map[string]string{}}
+	return &namespace{function: function, used: map[string]bool{}, taken: map[string]bool{}, next: map[string]int{},
+		bodies: map[string]string{}}
 }
 
 // use marks a known name as used and returns its name in the module. It has a

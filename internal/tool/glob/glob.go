@@ -25,7 +25,8 @@ func Parse(key string, patterns []string) (all []Pattern, err error) {
 		case len(p) > maxBytes || strings.ContainsFunc(p, unicode.IsControl):
 			return nil, fault.New(fault.Invalid, "has the %s %.80q; a pattern is one line of at most %d bytes", key, p, maxBytes)
 		case strings.ContainsAny(p, `?[]{}\,`):
-			return nil, fault.New(fault.Invalid, "has the %s %.80q, which is not a valid pattern: * matches any characters, and nothing else is special", key, p).
+			return nil, fault.New(fault.Invalid, "has the %s %.80q, which is not a valid pattern: * matches any characters, and nothing "+
+				"else is special", key, p).
 				WithHint("write several patterns as a list")
 		}
 		all = append(all, strings.Split(p, "*"))

@@ -20,7 +20,8 @@ func TestInputIsTheSchemaOfTheArguments(t *testing.T) {
 }
 
 func TestCallsAreThoseWithConstantNames(t *testing.T) {
-	source := "call_mcp_tool('erp', \"get-invoice\", {})\nx = call_tool(\n  'a.b', 'c', d=1)\ncall_tool(server, 'e')\nrecall_tool('f', 'g')\n"
+	source := "call_mcp_tool('erp', \"get-invoice\", {})\nx = call_tool(\n  'a.b', 'c', d=1)\ncall_tool(server, " +
+		"'e')\nrecall_tool('f', 'g')\n"
 	if d := cmp.Diff([]string{"a.b.c", "erp.get-invoice"}, Calls([]byte(source))); d != "" {
 		t.Error(d)
 	}

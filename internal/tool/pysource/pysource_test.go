@@ -64,7 +64,8 @@ func TestParse(t *testing.T) {
 		signature, doc string
 		async          bool
 	}{
-		{`get_weather(city: str, units: str = "C)", *, days: dict[str, int] | None = None) -> dict[str, "float:1"]`, "Return the weather\nof a city.\n\n    indented", true},
+		{`get_weather(city: str, units: str = "C)", *, days: dict[str, int] | None = None) -> dict[str, "float:1"]`,
+			"Return the weather\nof a city.\n\n    indented", true},
 		{"one_line(x)", "", false}, // "Doubles." is followed by a statement on its line
 		{"without(a)", "The second.", false},
 		{"generic(x: T) -> T", "", false},

@@ -21,11 +21,13 @@ func TestAlternativesSayWhatIsWrong(t *testing.T) {
 		{nested, `{"where": 5}`, "argument where: expected a dict, got a number"},
 		{nested, `{"rows": [{"x": 1}, {}]}`, "argument rows[1]: fits none of 2 alternatives: 1 needs x; 2 needs y"},
 		{kinds, `{"kind": "x"}`, "fits none of 3 alternatives: 1 needs n"},
-		{kinds, `{"kind": "v"}`, `fits none of 3 alternatives: 1 needs n, kind must be "x"; 2 kind must be one of "y", "z"; 3 kind must be "w"`},
+		{kinds, `{"kind": "v"}`, `fits none of 3 alternatives: 1 needs n, kind must be "x"; 2 kind must be one of "y", "z"; 3 kind ` +
+			`must be "w"`},
 		{many, `{}`, "fits none of 6 alternatives: 1 needs a; 2 needs b; 3 needs c; 4 needs d; and 2 more"},
 		{deep, `{"a": {}}`, "fits none of 2 alternatives: 1 a fits none of 2 alternatives; 2 needs b"},
 		{both, `{"a": 1, "b": 2}`, "fits the alternatives 1 and 2, but must fit exactly one"},
-		{`{"properties":{"t":{"anyOf":[{"enum":["a"]},{"type":"array"}]}}}`, `{"t": "b"}`, `argument t: fits none of 2 alternatives: 1 must be one of "a"; 2 must be a list`},
+		{`{"properties":{"t":{"anyOf":[{"enum":["a"]},{"type":"array"}]}}}`, `{"t": "b"}`,
+			`argument t: fits none of 2 alternatives: 1 must be one of "a"; 2 must be a list`},
 		{wide, `{"a": "x", "b": 1, "c": "xx"}`, "fits none of 2 alternatives: 1 a must be an integer, b expected at least 3, …; 2 needs d"},
 	} {
 		if got := check(t, row.schema, row.args); got != row.want {

@@ -26,12 +26,15 @@ func nested(n int) string { return strings.Repeat(`{"a": `, n) + "{}" + strings.
 var expensive = map[string][2]string{
 	"references double": {doubling(40), `{}`},
 	"each level is checked twice": {
-		`{"$defs": {"s": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/s"}}}, {"properties": {"a": {"$ref": "#/$defs/s"}}}]}}, "$ref": "#/$defs/s"}`, nested(60),
+		`{"$defs": {"s": {"allOf": [{"properties": {"a": {"$ref": "#/$defs/s"}}}, {"properties": {"a": {"$ref": "#/$defs/s"}}}]}}, ` +
+			`"$ref": "#/$defs/s"}`, nested(60),
 	},
 	"alternatives double": {
-		`{"$defs": {"s": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/s"}}, "required": ["b"]}, {"properties": {"a": {"$ref": "#/$defs/s"}}, "required": ["b"]}]}}, "$ref": "#/$defs/s"}`, nested(60),
+		`{"$defs": {"s": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/s"}}, "required": ["b"]}, {"properties": {"a": {"$ref": ` +
+			`"#/$defs/s"}}, "required": ["b"]}]}}, "$ref": "#/$defs/s"}`, nested(60),
 	},
-	"references to themselves": {`{"$defs": {"s": {"allOf": [{"$ref": "#/$defs/t"}, {"$ref": "#/$defs/t"}]}, "t": {"anyOf": [{"$ref": "#/$defs/s"}, {"$ref": "#/$defs/s"}]}}, "$ref": "#/$defs/s"}`, `{}`},
+	"references to themselves": {`{"$defs": {"s": {"allOf": [{"$ref": "#/$defs/t"}, {"$ref": "#/$defs/t"}]}, "t": {"anyOf": [{"$ref": ` +
+		`"#/$defs/s"}, {"$ref": "#/$defs/s"}]}}, "$ref": "#/$defs/s"}`, `{}`},
 	"values times choices": {
 		`{"properties": {"a": {"items": {"enum": [` + many(20_000, `"choice %d"`) + `]}}}}`, `{"a": [` + many(20_000, `"other %d"`) + `]}`,
 	},
@@ -43,24 +46,30 @@ var expensive = map[string][2]string{
 		`{"properties": {"a": {"items": {"dependentRequired": {` + many(5000, `"k%d": []`) + `}}}}}`, `{"a": [` + many(2000, `{}`) + `]}`,
 	},
 	"lists of dependentRequired times values": {
-		`{"properties": {"a": {"items": {"dependentRequired": {"k": [` + many(5000, `"k%d"`) + `]}}}}}`, `{"a": [` + many(2000, `{"k": 1}`) + `]}`,
+		`{"properties": {"a": {"items": {"dependentRequired": {"k": [` + many(5000, `"k%d"`) + `]}}}}}`, `{"a": [` + many(2000,
+			`{"k": 1}`) + `]}`,
 	},
 	"keys of dependencies times values": {
-		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": {"dependencies": {` + many(5000, `"k%d": []`) + `}}}}}`, `{"a": [` + many(2000, `{}`) + `]}`,
+		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": {"dependencies": {` + many(5000,
+			`"k%d": []`) + `}}}}}`, `{"a": [` + many(2000, `{}`) + `]}`,
 	},
 	"lists of dependencies times values": {
-		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": {"dependencies": {"k": [` + many(5000, `"k%d"`) + `]}}}}}`, `{"a": [` + many(2000, `{"k": null}`) + `]}`,
+		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": {"dependencies": {"k": [` + many(5000,
+			`"k%d"`) + `]}}}}}`, `{"a": [` + many(2000, `{"k": null}`) + `]}`,
 	},
 	"regular expressions as values": {
-		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"format": "regex"}}}`, `{"a": "` + strings.Repeat("x{1000}", 1000) + `"}`,
+		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"format": "regex"}}}`,
+		`{"a": "` + strings.Repeat("x{1000}", 1000) + `"}`,
 	},
 	"formats times a large text": {
-		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"allOf": [` + many(1000, `{"format": "uri"}`) + `]}}}`, `{"a": "x:` + strings.Repeat("a", 100_000) + `"}`,
+		`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"allOf": [` + many(1000, `{"format": "uri"}`) + `]}}}`,
+		`{"a": "x:` + strings.Repeat("a", 100_000) + `"}`,
 	},
 	"lengths of a large text": {
 		`{"properties": {"a": {"allOf": [` + many(5000, `{"minLength": 1}`) + `]}}}`, `{"a": "` + strings.Repeat("a", 300_000) + `"}`,
 	},
-	"large exponents": {`{"properties": {"a": {"items": {"type": "integer", "multipleOf": 3}}}}`, `{"a": [` + strings.TrimSuffix(strings.Repeat("1e999999, ", 300), ", ") + `]}`},
+	"large exponents": {`{"properties": {"a": {"items": {"type": "integer", "multipleOf": 3}}}}`,
+		`{"a": [` + strings.TrimSuffix(strings.Repeat("1e999999, ", 300), ", ") + `]}`},
 }
 
 func many(n int, format string) string {
@@ -108,7 +117,8 @@ func TestCheckOfRegularExpressionsIsRepeatable(t *testing.T) {
 
 // Large arguments of an ordinary schema are checked.
 func TestCheckOfLargeArguments(t *testing.T) {
-	s := schema.Compile(json.RawMessage(`{"properties": {"rows": {"items": {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string", "pattern": "^[a-z]+ [0-9]+$"}, "kind": {"enum": ["a", "b", "c"]}}, "required": ["id"]}}}}`))
+	s := schema.Compile(json.RawMessage(`{"properties": {"rows": {"items": {"type": "object", "properties": {"id": {"type": "integer"}, ` +
+		`"name": {"type": "string", "pattern": "^[a-z]+ [0-9]+$"}, "kind": {"enum": ["a", "b", "c"]}}, "required": ["id"]}}}}`))
 	rows := many(20_000, `{"id": %d, "name": "row 1", "kind": "b"}`)
 	if found := s.Check(arguments(t, `{"rows": [`+rows+`]}`)); len(found) > 0 {
 		t.Errorf("%v", found)
@@ -144,7 +154,8 @@ func TestWorkGrowsWithTheSchema(t *testing.T) {
 			return `{"properties": {"a": {"items": {"type": "integer"}}}}`, `{"a": [` + many(n, `"%d"`) + `]}`
 		},
 		"references": func(n int) (string, string) {
-			return `{"$defs": {"s0": {}, ` + many(n, `"t%d": {"$ref": "#/$defs/s0"}`) + `}, "allOf": [` + many(n, `{"$ref": "#/$defs/t%d"}`) + `]}`, `{}`
+			return `{"$defs": {"s0": {}, ` + many(n, `"t%d": {"$ref": "#/$defs/s0"}`) + `}, "allOf": [` + many(n,
+				`{"$ref": "#/$defs/t%d"}`) + `]}`, `{}`
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

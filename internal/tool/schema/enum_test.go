@@ -27,7 +27,8 @@ func TestEnum(t *testing.T) {
 			t.Errorf("%s: %s", property, diff)
 		}
 	}
-	if got := schema.Enum([]byte(`{"anyOf":[{"properties":{"p":{"const":"a"}}},{"allOf":[{"properties":{"p":{"const":"b"}}}]}]}`), "p"); !cmp.Equal(got, []string{"a", "b"}) {
+	if got := schema.Enum([]byte(`{"anyOf":[{"properties":{"p":{"const":"a"}}},{"allOf":[{"properties":{"p":{"const":"b"}}}]}]}`),
+		"p"); !cmp.Equal(got, []string{"a", "b"}) {
 		t.Errorf("of alternatives: %q", got)
 	}
 	if got := schema.Enum([]byte(`{"type":"object"}`), "absent"); got != nil {

@@ -35,20 +35,24 @@ func TestCheckMessages(t *testing.T) {
 		`{}`:                           "argument owner: is missing; argument title: is missing",
 		`{"owner": "a", "titel": "b"}`: "argument titel: there is no such argument; did you mean title?; argument title: is missing",
 		`{"owner": 5, "title": "b"}`:   "argument owner: expected a string, got a number",
-		`{"owner": "", "title": null}`: "argument owner: expected at least 1 characters, got 0; argument title: expected a string, got None",
-		`{"owner": "a", "title": "b", "state": "opened"}`:                     `argument state: expected one of "open", "closed"`,
-		`{"owner": "a", "title": "b", "page": 0}`:                             "argument page: expected at least 1",
-		`{"owner": "a", "title": "b", "page": 1.5}`:                           "argument page: expected an integer, got a number",
-		`{"owner": "a", "title": "b", "labels": ["x", 7]}`:                    "argument labels[1]: expected a string, got a number",
-		`{"owner": "a", "title": "b", "since": 5}`:                            "argument since: expected None or a string, got a number",
-		`{"owner": "a", "title": "b", "tree": {"kids": [{"kids": [3]}]}}`:     "argument tree.kids[0].kids[0]: expected a dict, got a number",
-		`{"owner": "a", "owner": "b"}`:                                        `duplicate key "owner"`,
-		`[1]`:                                                                 "expected an object, got a list",
-		`{"owner": NaN}`:                                                      "not valid JSON",
-		`{} {}`:                                                               "more than one JSON value",
-		strings.Repeat("[", 300) + strings.Repeat("]", 300):                   "nested deeper than 200 levels",
-		`{"owner": "a", "title": "b", "q": "a person's address"}`:             "argument q: there is no such argument; there are labels, owner, page, since, state, title, tree",
-		`{"owner": "a", "title": "b", "a very long name that is nothing": 1}`: "argument a very long name that is nothing: there is no such argument; there are labels, owner, page, since, state, title, tree",
+		`{"owner": "", "title": null}`: "argument owner: expected at least 1 characters, got 0; argument title: expected a string, " +
+			"got None",
+		`{"owner": "a", "title": "b", "state": "opened"}`:  `argument state: expected one of "open", "closed"`,
+		`{"owner": "a", "title": "b", "page": 0}`:          "argument page: expected at least 1",
+		`{"owner": "a", "title": "b", "page": 1.5}`:        "argument page: expected an integer, got a number",
+		`{"owner": "a", "title": "b", "labels": ["x", 7]}`: "argument labels[1]: expected a string, got a number",
+		`{"owner": "a", "title": "b", "since": 5}`:         "argument since: expected None or a string, got a number",
+		`{"owner": "a", "title": "b", "tree": {"kids": [{"kids": [3]}]}}`: "argument tree.kids[0].kids[0]: expected a dict, got " +
+			"a number",
+		`{"owner": "a", "owner": "b"}`: `duplicate key "owner"`,
+		`[1]`:                          "expected an object, got a list",
+		`{"owner": NaN}`:               "not valid JSON",
+		`{} {}`:                        "more than one JSON value",
+		strings.Repeat("[", 300) + strings.Repeat("]", 300): "nested deeper than 200 levels",
+		`{"owner": "a", "title": "b", "q": "a person's address"}`: "argument q: there is no such argument; there are labels, " +
+			"owner, page, since, state, title, tree",
+		`{"owner": "a", "title": "b", "a very long name that is nothing": 1}`: "argument a very long name that is nothing: there is no " +
+			"such argument; there are labels, owner, page, since, state, title, tree",
 	} {
 		if got := check(t, issues, args); got != want {
 			t.Errorf("%s\n got %s\nwant %s", args, got, want)
@@ -98,16 +102,19 @@ func TestUnusablePartIsDropped(t *testing.T) {
 		`{"oneOf": [{"not": {"pattern": "(?!x)"}}, {"type": "string"}]}`, `{"$schema": "https://example.com/own"}`,
 		`{"type": "string", "exclusiveMinimum": true}`, `{"allOf": [{"patternProperties": {"(?!x)": false}}]}`,
 	} {
-		raw := `{"type": "object", "required": ["n"], "additionalProperties": false, "properties": {"n": {"type": "integer"}, "x": ` + part + `}}`
+		raw := `{"type": "object", "required": ["n"], "additionalProperties": false, "properties": {"n": {"type": "integer"}, "x": ` +
+			part + `}}`
 		for args, want := range map[string]string{
-			`{"n": 1, "x": "a"}`: "", `{"n": 1}`: "", `{}`: "argument n: is missing", `{"n": "1", "x": "a"}`: "argument n: expected an integer, got a string",
+			`{"n": 1, "x": "a"}`: "", `{"n": 1}`: "", `{}`: "argument n: is missing",
+			`{"n": "1", "x": "a"}`: "argument n: expected an integer, got a string",
 		} {
 			if got := check(t, raw, args); got != want {
 				t.Errorf("%s, %s\n got %s\nwant %s", part, args, got, want)
 			}
 		}
 	}
-	const keyword = `{"properties": {"not": {"$ref": "#/missing"}, "oneOf": {"type": "integer"}}, "unevaluatedProperties": false, "allOf": [{"$ref": "#/gone"}]}`
+	const keyword = `{"properties": {"not": {"$ref": "#/missing"}, "oneOf": {"type": "integer"}}, "unevaluatedProperties": false, ` +
+		`"allOf": [{"$ref": "#/gone"}]}`
 	if got := check(t, keyword, `{"not": 1, "other": 2, "oneOf": "x"}`); got != "argument oneOf: expected an integer, got a string" {
 		t.Error(got)
 	}
@@ -137,7 +144,8 @@ func TestFill(t *testing.T) {
 }
 
 func TestCheckTerminatesForRecursiveSchema(t *testing.T) {
-	for _, raw := range []string{`{"$ref": "#"}`, `{"allOf": [{"$ref": "#"}]}`, `{"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}`} {
+	for _, raw := range []string{`{"$ref": "#"}`, `{"allOf": [{"$ref": "#"}]}`,
+		`{"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}`} {
 		check(t, raw, `{"a": 1}`)
 	}
 }

@@ -86,7 +86,8 @@ func looksLikeField(key string) bool {
 		return true
 	}
 	if before, after, several := strings.Cut(key, "_"); several {
-		return before == "" || fieldNames[strings.ToLower(before)] || fieldNames[strings.ToLower(lastWord(after))] || isLower(before) && isLower(after)
+		return before == "" || fieldNames[strings.ToLower(before)] || fieldNames[strings.ToLower(lastWord(after))] ||
+			isLower(before) && isLower(after)
 	}
 	hump := strings.IndexFunc(key[1:], unicode.IsUpper)
 	return hump >= 0 && unicode.IsLower(rune(key[0])) && strings.ToUpper(key) != key

@@ -104,7 +104,8 @@ func (t Type) dict() Type {
 
 // Merge returns the type of the values of t and o.
 func (t Type) Merge(o Type) Type {
-	m := Type{Kinds: union(t.Kinds, o.Kinds), Items: mergeOf(t.Items, o.Items), Format: mergeFormat(t, o), Seen: min(t.Seen+o.Seen, manySeen)}
+	m := Type{Kinds: union(t.Kinds, o.Kinds), Items: mergeOf(t.Items, o.Items), Format: mergeFormat(t, o),
+		Seen: min(t.Seen+o.Seen, manySeen)}
 	if t.Dict != nil || o.Dict != nil {
 		t, o = t.dict(), o.dict()
 		m.Seen, m.Dict = 0, mergeOf(t.Dict, o.Dict)

@@ -42,7 +42,8 @@ func TestDescribe(t *testing.T) {
 			`{"type":"object","count":3,"keys":[{"name":"total","type":"integer","value":2},` +
 				`{"name":"rows","type":"array","count":2,"items":{"type":"object"},"columns":[{"name":"a","type":"integer","min":1,"max":2,"mean":1.5}],"first":[{"a":1},{"a":2}]},` +
 				`{"name":"o","type":"object","count":1,"keys":[{"name":"k","type":"object","count":1}]}]}`},
-		{"a number too long to add up", `[` + strings.Repeat("9", 100) + `]`, `{"type":"array","count":1,"items":{"type":"integer"},"first":["999999999999999999999999… (100 digits)"]}`},
+		{"a number too long to add up", `[` + strings.Repeat("9", 100) + `]`,
+			`{"type":"array","count":1,"items":{"type":"integer"},"first":["999999999999999999999999… (100 digits)"]}`},
 		{"beyond float64", `[1e999, 1.7e308, 1.7e308]`, `{"type":"array","count":3,"items":{"type":"number","min":1.7e+308,"max":1.7e+308,"mean":1.7e+308},"first":[1e999,1.7e308,1.7e308]}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -54,7 +55,8 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestDescribeAbridges(t *testing.T) {
-	got := describe(t, `[{"text":"`+strings.Repeat("é", 5000)+`","list":[`+strings.Repeat("1,", 99)+`1],"deep":{"a":{"b":{"c":{"d":1}}}}}]`, 0)
+	got := describe(t, `[{"text":"`+strings.Repeat("é", 5000)+`","list":[`+strings.Repeat("1,", 99)+`1],"deep":{"a":{"b":{"c":{"d":1}}}}}]`,
+		0)
 	for _, want := range []string{"é… (5000 characters)", `"… 88 more"`, `"{… 1 keys}"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
@@ -68,7 +70,8 @@ func TestDescribeLimitsDistinctCount(t *testing.T) {
 		fmt.Fprintf(&b, `,{"id":"u%d","kind":"k%d"}`, i, i%3)
 	}
 	got := describe(t, "["+b.String()[1:]+"]", 0)
-	for _, want := range []string{`"name":"id","type":"string","distinct_over":1000`, `"name":"kind","type":"string","distinct":3,"values":["k0","k1","k2"]`} {
+	for _, want := range []string{`"name":"id","type":"string","distinct_over":1000`,
+		`"name":"kind","type":"string","distinct":3,"values":["k0","k1","k2"]`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
 		}
@@ -151,7 +154,8 @@ func TestDescribeRejectsInvalidJSON(t *testing.T) {
 // FuzzDescribe checks that Describe returns for any input, that the size of its
 // preview is bounded, and that it accepts valid JSON.
 func FuzzDescribe(f *testing.F) {
-	for _, s := range []string{`[{"a":1,"b":"x"},{"a":null}]`, `{"k":[1,2,"\ud83d\ude00"]}`, `"\"`, `[}`, `[1e5,-0]`, `{"a":{"b":{"c":[]}}}`} {
+	for _, s := range []string{`[{"a":1,"b":"x"},{"a":null}]`, `{"k":[1,2,"\ud83d\ude00"]}`, `"\"`, `[}`, `[1e5,-0]`,
+		`{"a":{"b":{"c":[]}}}`} {
 		f.Add([]byte(s), 0)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, limit int) {

@@ -39,7 +39,8 @@ func servers(t *testing.T) (all map[string][]tool.Definition) {
 			if d.InputSchema == nil {
 				d.InputSchema = json.RawMessage("true")
 			}
-			all[s.Name] = append(all[s.Name], tool.Definition{Ref: tool.Ref{Server: s.Name, Tool: d.Name}, Description: d.Description, Input: d.InputSchema, Output: d.OutputSchema})
+			all[s.Name] = append(all[s.Name], tool.Definition{Ref: tool.Ref{Server: s.Name, Tool: d.Name}, Description: d.Description,
+				Input: d.InputSchema, Output: d.OutputSchema})
 		}
 	}
 	return all
@@ -84,7 +85,8 @@ func encode(t *testing.T, v any) string {
 func TestBriefIsWithinItsTokens(t *testing.T) {
 	t.Parallel()
 	all := servers(t)
-	queries := []string{"", "a", "create an issue", "the and of a file", strings.Repeat("list all issues of the project ", 60), strings.Repeat("履歴の検索 list ", 90)}
+	queries := []string{"", "a", "create an issue", "the and of a file", strings.Repeat("list all issues of the project ", 60),
+		strings.Repeat("履歴の検索 list ", 90)}
 	for _, tools := range all {
 		for _, d := range tools {
 			queries = append(queries, d.Tool, d.Description[:min(len(d.Description), 2000)])
@@ -119,10 +121,13 @@ func TestBriefDescribesTheFirstEight(t *testing.T) {
 	t.Parallel()
 	tools := map[string][]tool.Definition{}
 	add := func(server, name, about, schema string) {
-		tools[server] = append(tools[server], tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: about, Input: json.RawMessage(schema)})
+		tools[server] = append(tools[server], tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: about,
+			Input: json.RawMessage(schema)})
 	}
-	add("git-hub", "create-issue", "Create an issue in a repository.", `{"type":"object","properties":{"repo":{"type":"string"},"title":{"type":"string"},"state":{"enum":["open","closed"],"default":"open"},"page":{"type":"integer","default":1},"labels":{"type":"array","items":{"type":"string"}}},"required":["repo","title"]}`)
-	add("tracker", "new", "Create an issue \"here\" in a project, with a very long text about all the things that it can do.", `{"type":"object","properties":{"kind":{"enum":["bug","task"]},"more":{"type":"string"}},"required":["kind"]}`)
+	add("git-hub", "create-issue", "Create an issue in a repository.",
+		`{"type":"object","properties":{"repo":{"type":"string"},"title":{"type":"string"},"state":{"enum":["open","closed"],"default":"open"},"page":{"type":"integer","default":1},"labels":{"type":"array","items":{"type":"string"}}},"required":["repo","title"]}`)
+	add("tracker", "new", "Create an issue \"here\" in a project, with a very long text about all the things that it can do.",
+		`{"type":"object","properties":{"kind":{"enum":["bug","task"]},"more":{"type":"string"}},"required":["kind"]}`)
 	for _, name := range strings.Fields("create_issue_a create_issue_b create_issue_c create_issue_d create_issue_e") {
 		add("copies", name, "", `{"type":"object","properties":{"a":{"type":"object","properties":{"number":{"type":"integer"},"title_of_it":{"type":"string"}}}},"required":["a"]}`)
 	}
@@ -132,8 +137,10 @@ func TestBriefDescribesTheFirstEight(t *testing.T) {
 	}
 	want := `{"query":"create an issue","count":7,"servers":{` +
 		`"tracker":["new(kind: 'bug'|'task', more: str=None) # Create an issue 'here' in a project, with a very long"],` +
-		`"git_hub":["create_issue(repo: str, title: str, state: 'open'|'closed'='open', page=1, labels: list[str]=None) # Create an issue in a repository"],` +
-		`"copies":["create_issue_a(a: {number?, title_of_it?})","create_issue_d(a: {number?, title_of_it?})","create_issue_b(a: {number?, title_of_it?})","create_issue_c(a: {number?, title_of_it?})","create_issue_e(a: {number?, title_of_it?})"]}}`
+		`"git_hub":["create_issue(repo: str, title: str, state: 'open'|'closed'='open', page=1, labels: list[str]=None) # Create an ` +
+		`issue in a repository"],` +
+		`"copies":["create_issue_a(a: {number?, title_of_it?})","create_issue_d(a: {number?, title_of_it?})","create_issue_b(a: ` +
+		`{number?, title_of_it?})","create_issue_c(a: {number?, title_of_it?})","create_issue_e(a: {number?, title_of_it?})"]}}`
 	if d := cmp.Diff(want, encode(t, b)); d != "" {
 		t.Error(d)
 	}
@@ -143,7 +150,8 @@ func TestBriefDescribesTheFirstEight(t *testing.T) {
 func TestBriefListsAllOfFewTools(t *testing.T) {
 	few := map[string][]tool.Definition{"calendar": nil, "tickets": nil}
 	for _, name := range []string{"add_event", "list_events"} {
-		few["calendar"] = append(few["calendar"], tool.Definition{Ref: tool.Ref{Server: "calendar", Tool: name}, Input: json.RawMessage("true")})
+		few["calendar"] = append(few["calendar"], tool.Definition{Ref: tool.Ref{Server: "calendar", Tool: name},
+			Input: json.RawMessage("true")})
 	}
 	few["tickets"] = []tool.Definition{{Ref: tool.Ref{Server: "tickets", Tool: "create"}, Input: json.RawMessage("true")}}
 	f := openFinder(t, few, 1)
@@ -151,7 +159,8 @@ func TestBriefListsAllOfFewTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"query":"zebra","count":0,"servers":{"calendar":["add_event","list_events"],"tickets":["create"]},"hint":"no tool has words of the query: these are all tools"}`
+	want := `{"query":"zebra","count":0,"servers":{"calendar":["add_event","list_events"],"tickets":["create"]},"hint":"no tool has ` +
+		`words of the query: these are all tools"}`
 	if text := strings.TrimSpace(encode(t, got)); text != want {
 		t.Errorf("got %s\nwant %s", text, want)
 	}
@@ -163,13 +172,15 @@ func TestBriefListsAllOfFewTools(t *testing.T) {
 func TestBriefSaysHowToConnect(t *testing.T) {
 	t.Parallel()
 	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Static: []catalog.Static{
-		{Categories: map[string]catalog.StaticCategory{"security": {Tools: map[string]catalog.StaticTool{"scan": {Server: "shodan", Description: "Scan a network."}}}}},
+		{Categories: map[string]catalog.StaticCategory{"security": {Tools: map[string]catalog.StaticTool{"scan": {Server: "shodan",
+			Description: "Scan a network."}}}}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := lookup.New(lookup.Config{Catalog: c}).Brief(t.Context(), lookup.Query{Text: "network"})
-	if d := cmp.Diff(`{"query":"network","count":1,"servers":{"shodan":["scan # Scan a network"]},"hint":"not connected: add shodan to servers: in sandpiper.yaml"}`, encode(t, b)); d != "" || err != nil {
+	if d := cmp.Diff(`{"query":"network","count":1,"servers":{"shodan":["scan # Scan a network"]},"hint":"not connected: add shodan to `+
+		`servers: in sandpiper.yaml"}`, encode(t, b)); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}
 }
@@ -185,7 +196,8 @@ func TestSeveralDefinitionsInOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"tools":[` + encode(t, one) + `,{"name":"lst_issues","error":"there is no tool \"lst_issues\"; did you mean git-hub.list-issues?"}]}`
+	want := `{"tools":[` + encode(t, one) + `,{"name":"lst_issues","error":"there is no tool \"lst_issues\"; did you mean ` +
+		`git-hub.list-issues?"}]}`
 	if d := cmp.Diff(want, encode(t, all)); d != "" {
 		t.Error(d)
 	}
@@ -200,13 +212,16 @@ func TestSeveralDefinitionsInOneRequest(t *testing.T) {
 func TestCompactDefinitionRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	tools := map[string][]tool.Definition{"git-hub": {
-		{Ref: tool.Ref{Server: "git-hub", Tool: "list"}, Description: "List issues. " + strings.Repeat("And so on. ", 30), Input: json.RawMessage(`{"type":"object","properties":{"state":{"enum":["open","closed"],"description":"The state"},"page-size":{"type":"integer","minimum":1,"maximum":100,"description":"Issues on a page"}},"required":["state"]}`),
+		{Ref: tool.Ref{Server: "git-hub", Tool: "list"}, Description: "List issues. " + strings.Repeat("And so on. ", 30),
+			Input: json.RawMessage(`{"type":"object","properties":{"state":{"enum":["open","closed"],"description":"The ` +
+				`state"},"page-size":{"type":"integer","minimum":1,"maximum":100,"description":"Issues on a page"}},"required":["state"]}`),
 			Output: json.RawMessage(`{"type":"object","properties":{"total":{"type":"integer","description":"All"}},"required":["total"]}`)},
 		{Ref: tool.Ref{Server: "git-hub", Tool: "nested"}, Input: json.RawMessage(`{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}}`)},
 	}}
 	f := openFinder(t, tools, 1)
 	for name, want := range map[string]string{
-		"list": `{"signature":"servers.git_hub.list(state: 'open'|'closed', page_size: int=None) -> {total: int}","description":"List issues. And so on. And so on. And so on. And so on. And so on. And so on …",` +
+		"list": `{"signature":"servers.git_hub.list(state: 'open'|'closed', page_size: int=None) -> {total: int}","description":"List ` +
+			`issues. And so on. And so on. And so on. And so on. And so on. And so on …",` +
 			`"arguments":["page_size: Sent as 'page-size'. Issues on a page …"]}`,
 		"nested": `{"signature":"servers.git_hub.nested(of: {a?: str}=None)"}`,
 	} {
@@ -217,7 +232,8 @@ func TestCompactDefinitionRepeatsNothing(t *testing.T) {
 		}
 		q.Schemas = true
 		full, err := f.DefineNames(t.Context(), nil, q)
-		if text := encode(t, full); err != nil || !strings.Contains(text, `"input_schema":{"type":"object"`) || !strings.Contains(text, `"example":`) || !strings.Contains(text, `"import":`) {
+		if text := encode(t, full); err != nil || !strings.Contains(text, `"input_schema":{"type":"object"`) || !strings.Contains(text,
+			`"example":`) || !strings.Contains(text, `"import":`) {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}

@@ -147,7 +147,8 @@ func (f *Finder) DefineNames(ctx context.Context, shapes *catalog.Shapes, q Name
 	}
 	var several []string
 	if json.Unmarshal(q.Names, &several) != nil || len(several) == 0 || len(several) > maxDefinitions {
-		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", q.Names, maxDefinitions)
+		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", q.Names,
+			maxDefinitions)
 	}
 	all := Definitions{}
 	for _, name := range several {

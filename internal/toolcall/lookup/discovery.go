@@ -171,7 +171,8 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 		d.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
 		return d, nil
 	case t.Quarantined != nil:
-		d.Quarantined = fmt.Sprintf("%s; the operator can run `sandpiper tools accept %s %s`", strings.Replace(t.Reason(), "its definition", "it", 1), t.Server, t.Definition.Tool)
+		d.Quarantined = fmt.Sprintf("%s; the operator can run `sandpiper tools accept %s %s`",
+			strings.Replace(t.Reason(), "its definition", "it", 1), t.Server, t.Definition.Tool)
 	}
 	of, inferred, err := learn(ctx, shapes, t.Definition)
 	if err != nil {

@@ -22,20 +22,23 @@ import (
 
 func finder(t *testing.T) (*lookup.Finder, *catalog.Catalog) {
 	t.Helper()
-	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub", Category: "dev"}, {Name: "down", Category: "dev"}}})
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub", Category: "dev"},
+		{Name: "down", Category: "dev"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, c, "List the issues of a repository. Newest first, with their labels.")
 	return lookup.New(lookup.Config{Catalog: c, States: func(tenant.ID) []upstream.State {
-		return []upstream.State{{Name: "down", State: upstream.Failed, Reason: "it crashed", Hint: "mend it", Stderr: []string{"oh"}}, {Name: "git-hub", State: upstream.Ready, Stderr: []string{"fine"}}}
+		return []upstream.State{{Name: "down", State: upstream.Failed, Reason: "it crashed", Hint: "mend it", Stderr: []string{"oh"}},
+			{Name: "git-hub", State: upstream.Ready, Stderr: []string{"fine"}}}
 	}}), c
 }
 
 func put(t *testing.T, c *catalog.Catalog, about string) {
 	t.Helper()
 	_, err := c.Put(t.Context(), "git-hub", catalog.Listing{Tools: []tool.Definition{
-		{Ref: tool.Ref{Server: "git-hub", Tool: "list-issues"}, Description: about, Input: json.RawMessage(`{"type":"object","properties":{"owner":{"type":"string"}},"required":["owner"]}`)},
+		{Ref: tool.Ref{Server: "git-hub", Tool: "list-issues"}, Description: about,
+			Input: json.RawMessage(`{"type":"object","properties":{"owner":{"type":"string"}},"required":["owner"]}`)},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +47,8 @@ func put(t *testing.T, c *catalog.Catalog, about string) {
 
 func shapes(t *testing.T) *catalog.Shapes {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "shapes", SQL: catalog.ShapeTables}})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"),
+		[]store.Migration{{Number: 1, Name: "shapes", SQL: catalog.ShapeTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +69,8 @@ func TestLeftOutToolsAreNamed(t *testing.T) {
 		return c
 	}
 	notes := []string{"a", "b", "c", "d", "e", "f", "g"}
-	if _, err := reopen().Put(t.Context(), "shop", catalog.Listing{Notes: notes, Tools: []tool.Definition{{Ref: tool.Ref{Server: "shop", Tool: "x"}, Input: json.RawMessage("true")}}}); err != nil {
+	if _, err := reopen().Put(t.Context(), "shop", catalog.Listing{Notes: notes,
+		Tools: []tool.Definition{{Ref: tool.Ref{Server: "shop", Tool: "x"}, Input: json.RawMessage("true")}}}); err != nil {
 		t.Fatal(err)
 	}
 	f := lookup.New(lookup.Config{Catalog: reopen()})
@@ -87,7 +92,8 @@ func TestInferredSchemaIsMarked(t *testing.T) {
 	}
 	s.Observe(tool.Ref{Server: "git-hub", Tool: "list-issues"}, []byte(`[{"number": 5, "title": "x"}]`))
 	after, err := f.Define(t.Context(), s, "git-hub.list-issues", "")
-	if err != nil || !after.Inferred || !strings.Contains(string(after.Output), `"title"`) || !strings.Contains(after.Signature, `"number": int`) {
+	if err != nil || !after.Inferred || !strings.Contains(string(after.Output), `"title"`) || !strings.Contains(after.Signature,
+		`"number": int`) {
 		t.Errorf("%+v, %v", after, err)
 	}
 	if d := cmp.Diff("from servers.git_hub import list_issues", after.Import); d != "" {
@@ -104,7 +110,8 @@ func TestCategoriesListLiveServersOrTheNextStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := lookup.New(lookup.Config{Catalog: empty}).Categories(); !strings.Contains(got.Hint, "sandpiper servers add") || got.Core == nil {
+	if got := lookup.New(lookup.Config{Catalog: empty}).Categories(); !strings.Contains(got.Hint, "sandpiper servers add") ||
+		got.Core == nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -151,7 +158,8 @@ func TestHitsAreShort(t *testing.T) {
 func TestServersReportState(t *testing.T) {
 	f, _ := finder(t)
 	want := []lookup.Server{
-		{Name: "down", Import: "from servers import down", Category: "dev", State: "failed", Reason: "it crashed", Hint: "mend it", Stderr: []string{"oh"}},
+		{Name: "down", Import: "from servers import down", Category: "dev", State: "failed", Reason: "it crashed", Hint: "mend it",
+			Stderr: []string{"oh"}},
 		{Name: "git-hub", Import: "from servers import git_hub", Category: "dev", State: "ready", Tools: 1},
 	}
 	if d := cmp.Diff(want, f.Servers().Servers); d != "" {
@@ -169,7 +177,8 @@ func TestInvalidQueriesReturnHints(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := f.Define(t.Context(), nil, "list_isues", ""); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), "git-hub.list-issues") {
+	if _, err := f.Define(t.Context(), nil, "list_isues", ""); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err),
+		"git-hub.list-issues") {
 		t.Errorf("%v, %s", err, fault.Hint(err))
 	}
 	if _, err := f.ServerTools(t.Context(), "github"); fault.Hint(err) != "did you mean git_hub?" {
@@ -178,16 +187,17 @@ func TestInvalidQueriesReturnHints(t *testing.T) {
 }
 
 func TestDisabledServersAreReported(t *testing.T) {
-	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}}, Disabled: []string{"git-lab", "git-hub"}, Allow: func(v catalog.Viewer) []*catalog.Allow {
-		if v.Subset == "" {
-			return nil
-		}
-		only, err := catalog.NewAllow([]string{"git-hub"}, nil)
-		if err != nil {
-			t.Error(err)
-		}
-		return []*catalog.Allow{only}
-	}})
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}},
+		Disabled: []string{"git-lab", "git-hub"}, Allow: func(v catalog.Viewer) []*catalog.Allow {
+			if v.Subset == "" {
+				return nil
+			}
+			only, err := catalog.NewAllow([]string{"git-hub"}, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			return []*catalog.Allow{only}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +207,8 @@ func TestDisabledServersAreReported(t *testing.T) {
 	for _, f := range []*lookup.Finder{all, all.For(catalog.Viewer{Subset: "some"})} {
 		want := f == all // others do not learn which servers there are
 		for _, server := range []string{"git-lab", "git_lab"} {
-			if _, err := f.ServerTools(t.Context(), server); (fault.Message(err) == disabled) != want || want != strings.Contains(fault.Hint(err), "`sandpiper servers enable git-lab`") {
+			if _, err := f.ServerTools(t.Context(), server); (fault.Message(err) == disabled) != want ||
+				want != strings.Contains(fault.Hint(err), "`sandpiper servers enable git-lab`") {
 				t.Errorf("%v, %s", err, fault.Hint(err))
 			}
 		}
@@ -210,7 +221,10 @@ func TestDisabledServersAreReported(t *testing.T) {
 				}
 			}
 		}
-		listed := slices.ContainsFunc(f.Servers().Servers, func(s lookup.Server) bool { return s.Name == "git-lab" && s.State == lookup.Disabled })
+		listed := slices.ContainsFunc(f.Servers().Servers, func(s lookup.Server) bool {
+			return s.Name == "git-lab" &&
+				s.State == lookup.Disabled
+		})
 		if listed != want || len(f.Servers().Servers) > 2 || slices.Contains(f.Categories().Core, "git-lab") {
 			t.Errorf("%+v", f.Servers())
 		}
@@ -219,16 +233,19 @@ func TestDisabledServersAreReported(t *testing.T) {
 
 // The tools of one server may be known while another one is still being started.
 func TestFirstSearchWaitsForServers(t *testing.T) {
-	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"}, {Name: "early"}, {Name: "slow"}}})
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"},
+		{Name: "early"}, {Name: "slow"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Put(t.Context(), "early", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "early", Tool: "wait"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+	if _, err := c.Put(t.Context(), "early", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "early", Tool: "wait"},
+		Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
 		t.Fatal(err)
 	}
 	var awaited []string
 	f := lookup.New(lookup.Config{Catalog: c, States: func(tenant.ID) []upstream.State {
-		return []upstream.State{{Name: "slow", State: upstream.Starting}, {Name: "down", State: upstream.Failed}, {Name: "early", State: upstream.Ready}}
+		return []upstream.State{{Name: "slow", State: upstream.Starting}, {Name: "down", State: upstream.Failed},
+			{Name: "early", State: upstream.Ready}}
 	}, AwaitTools: func(_ context.Context, servers ...string) map[string]error {
 		awaited = append(awaited, servers...)
 		put(t, c, "List the issues of a repository.")
@@ -239,7 +256,8 @@ func TestFirstSearchWaitsForServers(t *testing.T) {
 	}
 	for _, text := range []string{"issues", "wait", "nothing at all"} {
 		found, err := f.Search(t.Context(), lookup.Query{Text: text})
-		if err != nil || len(found.Tools) == 0 && text == "issues" || !slices.Equal(found.Starting, []string{"slow"}) || !strings.Contains(found.Hint, "slow") || strings.Contains(found.Hint, "down") {
+		if err != nil || len(found.Tools) == 0 && text == "issues" || !slices.Equal(found.Starting, []string{"slow"}) ||
+			!strings.Contains(found.Hint, "slow") || strings.Contains(found.Hint, "down") {
 			t.Errorf("%q: %+v, %v", text, found, err)
 		}
 	}
@@ -292,8 +310,10 @@ func TestEmptyCatalogHintListsServers(t *testing.T) {
 		servers []catalog.Configured
 		want    string
 	}{
-		{nil, "no tools are known yet; no server is connected: servers: in sandpiper.yaml names them, and `sandpiper servers add` or `sandpiper init` adds them"},
-		{[]catalog.Configured{{Name: "down"}, {Name: "quiet"}}, "no tools are known yet; servers: down (failed: it crashed), quiet (stopped)"},
+		{nil, "no tools are known yet; no server is connected: servers: in sandpiper.yaml names them, and `sandpiper servers add` or " +
+			"`sandpiper init` adds them"},
+		{[]catalog.Configured{{Name: "down"}, {Name: "quiet"}},
+			"no tools are known yet; servers: down (failed: it crashed), quiet (stopped)"},
 	} {
 		all, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: c.servers})
 		if err != nil {

@@ -28,17 +28,20 @@ func TestSearchShowsFieldsAfterOneCall(t *testing.T) {
 	}
 	s.Observe(tool.Ref{Server: "git-hub", Tool: "list-issues"}, json.RawMessage(secrets))
 	got := encode(t, brief(t, f, lookup.Query{Text: "issues"}))
-	const want = "list_issues(owner: str) -> {by_iban, by_id: dict[str, {n}], by_mail: dict[str, {total}], by_name, orders: [{customer, id, lines, mail, note}]}"
+	const want = "list_issues(owner: str) -> {by_iban, by_id: dict[str, {n}], by_mail: dict[str, {total}], by_name, orders: [{customer, " +
+		"id, lines, mail, note}]}"
 	if !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	d, err := f.Define(t.Context(), s, "list_issues", "")
-	if err != nil || !strings.Contains(d.ResultExample, `'customer': 'text'`) || !strings.Contains(d.ResultExample, `'qty': 1`) || !strings.Contains(d.ResultExample, `'by_mail': {'key': {'total': 1}}`) {
+	if err != nil || !strings.Contains(d.ResultExample, `'customer': 'text'`) || !strings.Contains(d.ResultExample, `'qty': 1`) ||
+		!strings.Contains(d.ResultExample, `'by_mail': {'key': {'total': 1}}`) {
 		t.Errorf("%v, %s", err, d.ResultExample)
 	}
 	got += encode(t, d)
 	short, err := f.DefineNames(t.Context(), s, lookup.Names{Names: json.RawMessage(`"list_issues"`)})
-	if c, ok := short.(lookup.Compact); err != nil || !ok || !strings.Contains(c.ResultExample, `'by_id': {'key': {'n': 1}}`) || tokens.Count(c.ResultExample) > 60 {
+	if c, ok := short.(lookup.Compact); err != nil || !ok || !strings.Contains(c.ResultExample, `'by_id': {'key': {'n': 1}}`) ||
+		tokens.Count(c.ResultExample) > 60 {
 		t.Errorf("%v, %+v", err, short)
 	}
 	got += encode(t, short)

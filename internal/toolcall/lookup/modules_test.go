@@ -19,7 +19,8 @@ import (
 func handFinder(t *testing.T) *lookup.Finder {
 	_, c := finder(t)
 	var others []tool.Definition
-	for _, name := range strings.Fields("send_mail open_door resize_image play_song translate_text book_flight pay_bill read_sensor print_page charge_battery") {
+	for _, name := range strings.Fields("send_mail open_door resize_image play_song translate_text book_flight pay_bill read_sensor " +
+		"print_page charge_battery") {
 		others = append(others, tool.Definition{Ref: tool.Ref{Server: "down", Tool: name}, Input: json.RawMessage("true")})
 	}
 	if _, err := c.Put(t.Context(), "down", catalog.Listing{Tools: others}); err != nil {
@@ -28,7 +29,8 @@ func handFinder(t *testing.T) *lookup.Finder {
 	read := func(module, source string) []codegen.Handwritten {
 		return codegen.Server{Module: module, Files: []codegen.File{{Path: module + "/tools.py", Data: []byte(source)}}}.Handwritten()
 	}
-	all := append(read("weather", "def get_weather(city: str) -> dict:\n    'Return the weather of a city.'\ndef count_issues(): 'Counts the open issues.'\n"),
+	all := append(read("weather", "def get_weather(city: str) -> dict:\n    'Return the weather of a city.'\ndef count_issues(): 'Counts "+
+		"the open issues.'\n"),
 		read("git_hub", "def close_issue(number: int): 'Closes an issue of a repository.'\n")...)
 	return lookup.New(lookup.Config{Catalog: c, Handwritten: func() []codegen.Handwritten { return all }})
 }
@@ -61,7 +63,8 @@ func TestSearchFindsHandwrittenFunctions(t *testing.T) {
 		}
 	}
 	found, err := f.Search(t.Context(), lookup.Query{Text: "get_weather", Detail: lookup.Full, Limit: 1})
-	want := []lookup.Hit{{Name: "get_weather", Category: "handwritten", Server: "weather", Description: "Return the weather of a city", Signature: "get_weather(city: str) -> dict", Import: "from servers.weather import get_weather"}}
+	want := []lookup.Hit{{Name: "get_weather", Category: "handwritten", Server: "weather", Description: "Return the weather of a city",
+		Signature: "get_weather(city: str) -> dict", Import: "from servers.weather import get_weather"}}
 	if d := cmp.Diff(want, found.Tools); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -89,7 +92,8 @@ func TestSearchHidesHandwrittenFunctions(t *testing.T) {
 
 func TestServerToolsOfHandwrittenModules(t *testing.T) {
 	f := handFinder(t)
-	for server, want := range map[string]string{"weather": "weather.get_weather weather.count_issues", "git_hub": "git-hub.list-issues git_hub.close_issue"} {
+	for server, want := range map[string]string{"weather": "weather.get_weather weather.count_issues",
+		"git_hub": "git-hub.list-issues git_hub.close_issue"} {
 		got, err := f.ServerTools(t.Context(), server)
 		if found := (lookup.Found{Tools: got.Tools}); err != nil || names(found) != want || got.Count != 2 {
 			t.Errorf("%+v, %v", got, err)

@@ -82,7 +82,8 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 	var cut string
 	if n := len(q.Text); n > maxQuery {
 		q.Text = strings.ToValidUTF8(q.Text[:maxQuery], "")
-		cut = fmt.Sprintf("only the first %d of %d bytes of the query were used: describe in a few words what the tool should do", maxQuery, n)
+		cut = fmt.Sprintf("only the first %d of %d bytes of the query were used: describe in a few words what the tool should do", maxQuery,
+			n)
 	}
 	if r.now = f.now(); !q.Listed {
 		r.now = f.awaitListing(ctx, r.now.Servers...)
@@ -111,7 +112,10 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 
 // disabledHint returns the hint for a query that names a disabled server.
 func disabledHint(now *catalog.Snapshot, query string) string {
-	for _, word := range strings.FieldsFunc(query, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, word := range strings.FieldsFunc(query, func(r rune) bool {
+		return r != '-' && r != '_' && !unicode.IsLetter(r) &&
+			!unicode.IsDigit(r)
+	}) {
 		for _, name := range now.Disabled {
 			if strings.EqualFold(word, name) {
 				return "server " + name + " is disabled by the operator, so its tools are missing"

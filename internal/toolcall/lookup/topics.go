@@ -27,7 +27,8 @@ type hits struct {
 
 // searchTopics searches each topic of the query: the best match of each topic comes first, then the
 // second ones, and so on. missing are the topics of which no match has a word.
-func searchTopics(ctx context.Context, f *Finder, now *catalog.Snapshot, own []module, q Query) (best []match, total int, missing []string, err error) {
+func searchTopics(ctx context.Context, f *Finder, now *catalog.Snapshot, own []module, q Query) (best []match, total int, missing []string,
+	err error) {
 	topics := search.Topics(q.Text)
 	if len(topics) > maxTopics {
 		return nil, 0, nil, fault.New(fault.Invalid, "query has %d texts; at most %d are allowed", len(topics), maxTopics)
@@ -67,7 +68,8 @@ func searchTopics(ctx context.Context, f *Finder, now *catalog.Snapshot, own []m
 
 func searchTopic(ctx context.Context, f *Finder, now *catalog.Snapshot, own []module, q Query) (h hits) {
 	semantic := f.cfg.Embeddings != nil && (!q.FromCode || f.cfg.Embeddings.Local())
-	tools, total := now.SearchFor(ctx, catalog.Query{Text: q.Text, Category: q.Category, Limit: q.Limit, Uses: f.uses.Uses(ctx), Embeddings: semantic})
+	tools, total := now.SearchFor(ctx, catalog.Query{Text: q.Text, Category: q.Category, Limit: q.Limit, Uses: f.uses.Uses(ctx),
+		Embeddings: semantic})
 	best, matching := merge(now, tools, own, q)
 	var refs []tool.Ref
 	for _, m := range best {

@@ -17,7 +17,8 @@ import (
 func shops() map[string][]tool.Definition {
 	all := map[string][]tool.Definition{}
 	add := func(server, name, about string) {
-		all[server] = append(all[server], tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: about, Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"integer"}}}`)})
+		all[server] = append(all[server], tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: about,
+			Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"integer"}}}`)})
 	}
 	add("orders", "list_orders", "List orders.")
 	add("orders", "get_order", "Get one order.")
@@ -59,7 +60,8 @@ func TestBestToolOfEachTopicIsFirst(t *testing.T) {
 					t.Errorf("%s fills the answer with %d tools", g.Module, len(g.Lines))
 				}
 			}
-			for server, start := range map[string]string{"orders": "list_orders(page: int=None)", "bank": "rates(page", "crm": "find_customer(page", "desk": "list_tickets(page", "depot": "stock(page"} {
+			for server, start := range map[string]string{"orders": "list_orders(page: int=None)", "bank": "rates(page",
+				"crm": "find_customer(page", "desk": "list_tickets(page", "depot": "stock(page"} {
 				if !strings.HasPrefix(stubs[server], start) {
 					t.Errorf("%s: %q is not a stub of the best tool", server, stubs[server])
 				}
@@ -76,7 +78,8 @@ func TestBestToolOfEachTopicIsFirst(t *testing.T) {
 
 func TestSingleTopicWithoutToolIsNamed(t *testing.T) {
 	f := openFinder(t, shops(), 1)
-	for text, want := range map[string]string{"list shipments": "nothing fits: list shipments", "list orders": "", "list customers": "", "show the oders": ""} {
+	for text, want := range map[string]string{"list shipments": "nothing fits: list shipments", "list orders": "", "list customers": "",
+		"show the oders": ""} {
 		if b := brief(t, f, lookup.Query{Text: text}); b.Hint != want || b.Count == 0 {
 			t.Errorf("%q: %q, %d", text, b.Hint, b.Count)
 		}
@@ -86,7 +89,8 @@ func TestSingleTopicWithoutToolIsNamed(t *testing.T) {
 func TestTopicsInOtherDetailLevels(t *testing.T) {
 	f := openFinder(t, shops(), 1)
 	found, err := f.Search(t.Context(), lookup.Query{Text: lookup.JoinTopics("tickets", "stock", "zebra"), Limit: 2})
-	if err != nil || len(found.Tools) != 2 || found.Tools[0].Name != "list_tickets" || found.Tools[1].Name != "stock" || found.Query != "tickets, stock, zebra" || found.Hint != "nothing fits: zebra" {
+	if err != nil || len(found.Tools) != 2 || found.Tools[0].Name != "list_tickets" || found.Tools[1].Name != "stock" ||
+		found.Query != "tickets, stock, zebra" || found.Hint != "nothing fits: zebra" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	many := slices.Repeat([]string{"tickets"}, 13)

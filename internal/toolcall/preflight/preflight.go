@@ -194,7 +194,8 @@ func (c *check) addUnlisted(v catalog.Server, line int) {
 }
 
 func (c *check) addUnconnected(v catalog.Server, line int) {
-	c.addMissing(line, v.Module, "server %s is known from a catalog only and not connected: the operator can add it to servers: in the configuration", v.Name)
+	c.addMissing(line, v.Module, "server %s is known from a catalog only and not connected: the operator can add it to servers: in the "+
+		"configuration", v.Name)
 }
 
 func (c *check) server(name string, line int) (catalog.Server, bool) {
@@ -202,7 +203,8 @@ func (c *check) server(name string, line int) (catalog.Server, bool) {
 	switch disabled := c.now.Disabled.Server(name); {
 	case ok:
 	case disabled != "":
-		c.addMissing(line, name, "server %s is disabled by the operator, and cannot be used until it is enabled with `sandpiper servers enable %[1]s`", disabled)
+		c.addMissing(line, name, "server %s is disabled by the operator, and cannot be used until it is enabled with `sandpiper servers "+
+			"enable %[1]s`", disabled)
 	default:
 		c.addMissing(line, name, "there is no server %.80q%s", name, c.servers(name))
 	}
@@ -241,9 +243,11 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 	case !t.Connected:
 		c.addUnconnected(v, line)
 	case t.New:
-		c.addMissing(line, full, "%s.%s is quarantined because nobody has reviewed it yet; the operator can accept it with `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
+		c.addMissing(line, full, "%s.%s is quarantined because nobody has reviewed it yet; the operator can accept it with `sandpiper "+
+			"tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	case t.Quarantined != nil:
-		c.addMissing(line, full, "%s.%s is quarantined because its definition has changed; the operator can accept it with `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
+		c.addMissing(line, full, "%s.%s is quarantined because its definition has changed; the operator can accept it with `sandpiper "+
+			"tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	default:
 		return t, true
 	}
@@ -257,7 +261,8 @@ func (c *check) reason(server string) string {
 	}
 	hint := fault.Hint(err)
 	if hint == "" {
-		hint = fmt.Sprintf("the operator can correct its entry in servers: in the configuration, and try it with `sandpiper tools sync %s`", server)
+		hint = fmt.Sprintf("the operator can correct its entry in servers: in the configuration, and try it with `sandpiper tools sync %s`",
+			server)
 	}
 	return fault.Message(err) + "; " + hint
 }

@@ -31,7 +31,8 @@ func snapshot(t *testing.T) *catalog.Snapshot {
 		_, err := c.Put(t.Context(), "git-hub", catalog.Listing{Tools: []tool.Definition{
 			{Ref: tool.Ref{Server: "git-hub", Tool: "list-issues"}, Input: json.RawMessage(`{"type":"object","required":["owner"],"properties":{
 				"page":{"type":"integer"},"owner":{"type":"string"},"state":{"enum":["open","closed"]},"from":{"type":"string"}}}`)},
-			{Ref: tool.Ref{Server: "git-hub", Tool: "anything"}, Input: json.RawMessage(`{"type":"object","additionalProperties":{"type":"integer"}}`)},
+			{Ref: tool.Ref{Server: "git-hub", Tool: "anything"},
+				Input: json.RawMessage(`{"type":"object","additionalProperties":{"type":"integer"}}`)},
 			{Ref: tool.Ref{Server: "git-hub", Tool: "nothing"}, Input: json.RawMessage(`{"type":"object","properties":{}}`)},
 			{Ref: tool.Ref{Server: "git-hub", Tool: "bare"}, Input: json.RawMessage(`{"type":"object"}`)},
 			{Ref: tool.Ref{Server: "git-hub", Tool: "either"}, Input: json.RawMessage(`{"type":"object","anyOf":[
@@ -142,7 +143,8 @@ func TestCheckIgnoresOptionalUses(t *testing.T) {
 		return preflight.Call{Server: server, Function: function, Optional: true, Line: 2}
 	}
 	for _, u := range []preflight.Uses{
-		{Imports: []preflight.Import{{Server: "nope", Optional: true}, {Server: "git_hub", Function: "nope", Optional: true}, {Server: "silent", Function: "x", Optional: true}}},
+		{Imports: []preflight.Import{{Server: "nope", Optional: true}, {Server: "git_hub", Function: "nope", Optional: true},
+			{Server: "silent", Function: "x", Optional: true}}},
 		{Calls: []preflight.Call{ready("nope", "x"), ready("git_hub", "nope"), ready("silent", "x"), ready("post", "send")}},
 	} {
 		if got := preflight.Check(now, nil, schemas, u); len(got) > 0 {
@@ -157,7 +159,8 @@ func TestCheckIgnoresOptionalUses(t *testing.T) {
 
 func TestCheckAcceptsPythonNamesInCallTool(t *testing.T) {
 	schemas := func(d tool.Definition) *schema.Schema { return schema.Compile(d.Input) }
-	for _, names := range [][2]string{{"git-hub", "list-issues"}, {"git_hub", "list-issues"}, {"git_hub", "list_issues"}, {"git-hub", "list_issues"}} {
+	for _, names := range [][2]string{{"git-hub", "list-issues"}, {"git_hub", "list-issues"}, {"git_hub", "list_issues"},
+		{"git-hub", "list_issues"}} {
 		u := preflight.Uses{Calls: []preflight.Call{{Server: names[0], Function: names[1], ByName: true, Unpacks: true}}}
 		if got := preflight.Check(snapshot(t), nil, schemas, u); len(got) > 0 {
 			t.Errorf("%v: %q", names, got)

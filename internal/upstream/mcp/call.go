@@ -110,7 +110,8 @@ func parseResult(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
 		}
 	}
 	if failed {
-		return tool.Result{}, &tool.Failure{Ref: ref, Message: cmp.Or(r.Text(), "the tool failed and did not say why"), Data: r.Structured, Answer: r}
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: cmp.Or(r.Text(), "the tool failed and did not say why"), Data: r.Structured,
+			Answer: r}
 	}
 	return r, nil
 }

@@ -64,7 +64,8 @@ func (t *inFlight) findCaller() (*request, error) {
 func checkSingleCall(calls []*request, lost int) error {
 	switch {
 	case len(calls) != 1:
-		return fault.New(fault.Unavailable, "%d requests were in flight, and the protocol does not identify which one the question belongs to", len(calls))
+		return fault.New(fault.Unavailable, "%d requests were in flight, and the protocol does not identify which one the question "+
+			"belongs to", len(calls))
 	case lost > 0:
 		return fault.New(fault.Unavailable, "the question might belong to an earlier, abandoned request")
 	case calls[0].ask == nil:
@@ -199,7 +200,8 @@ func (a *request) noteDeclined(ref tool.Ref, r tool.Result, err error) (tool.Res
 		}
 		return r, &noted
 	case err == nil && a.declinedOwn:
-		return tool.Result{}, &tool.Failure{Ref: ref, Message: strings.TrimSpace(note + "\n" + r.Text()), Data: r.Structured, Answer: appendText(r, note)}
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: strings.TrimSpace(note + "\n" + r.Text()), Data: r.Structured,
+			Answer: appendText(r, note)}
 	}
 	return r, err
 }

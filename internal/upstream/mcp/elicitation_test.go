@@ -56,8 +56,9 @@ func rounds(t *testing.T, results ...string) (s *mcp.Session, sent *[]string) {
 
 const (
 	state   = `"a \"state\" \u00e9 of its own"`
-	request = `{"resultType":"input_required","requestState":` + state + `,"inputRequests":{"name":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"string"},"d":{"type":"integer","default":7}}}}}}}`
-	well    = `{"resultType":"complete","content":[{"type":"text","text":"well"}]}`
+	request = `{"resultType":"input_required","requestState":` + state +
+		`,"inputRequests":{"name":{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"string"},"d":{"type":"integer","default":7}}}}}}}`
+	well = `{"resultType":"complete","content":[{"type":"text","text":"well"}]}`
 )
 
 func person(asked *int, r tool.Reply) func(context.Context, tool.Question) (tool.Reply, error) {
@@ -76,11 +77,14 @@ func TestInputRequiredIsAnsweredByAnotherCall(t *testing.T) {
 	}{
 		"a name": {[]string{request, well}, tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"n":"Ada"}`)},
 			[]string{`{"name":{"action":"accept","content":{"d":7,"n":"Ada"}}} "a \"state\" é of its own"`}, 1},
-		"declined":  {[]string{request, well}, tool.Reply{Action: tool.Decline}, []string{`{"name":{"action":"decline"}} "a \"state\" é of its own"`}, 1},
-		"dismissed": {[]string{request, well}, tool.Reply{Action: tool.Cancel}, []string{`{"name":{"action":"cancel"}} "a \"state\" é of its own"`}, 1},
+		"declined": {[]string{request, well}, tool.Reply{Action: tool.Decline},
+			[]string{`{"name":{"action":"decline"}} "a \"state\" é of its own"`}, 1},
+		"dismissed": {[]string{request, well}, tool.Reply{Action: tool.Cancel},
+			[]string{`{"name":{"action":"cancel"}} "a \"state\" é of its own"`}, 1},
 		"no question, but a state": {[]string{`{"resultType":"input_required","requestState":"later"}`, well}, tool.Reply{},
 			[]string{` "later"`}, 0},
-		"twice, and no state": {[]string{request, strings.Replace(request, `"requestState":`+state+`,`, "", 1), well}, tool.Reply{Action: tool.Cancel},
+		"twice, and no state": {[]string{request, strings.Replace(request, `"requestState":`+state+`,`, "", 1), well},
+			tool.Reply{Action: tool.Cancel},
 			[]string{`{"name":{"action":"cancel"}} "a \"state\" é of its own"`, `{"name":{"action":"cancel"}} `}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +140,8 @@ func TestUnsupportedInputRequestFailsCall(t *testing.T) {
 		"rubbish":      {`{"resultType":"input_required","inputRequests":["a"]}`, all, mcp.ErrMalformed},
 	} {
 		s, sent := rounds(t, c.result)
-		if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "x"}, Ask: c.person}); !errors.Is(err, c.want) || len(*sent) != 1 || asked > 0 {
+		if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "x"}, Ask: c.person}); !errors.Is(err, c.want) || len(*sent) != 1 ||
+			asked > 0 {
 			t.Errorf("%s: %v, %d calls", name, err, len(*sent))
 		}
 	}

@@ -77,7 +77,8 @@ func (f form) toQuestion() (q tool.Question, defaults map[string]json.RawMessage
 		return q, nil, fault.Wrap(fault.Invalid, err, "its schema is not a form schema")
 	}
 	if len(s.Properties) > maxFields || s.Type != "object" {
-		return q, nil, fault.New(fault.Invalid, "its schema is not an object or has %d fields; the limit is %d", len(s.Properties), maxFields)
+		return q, nil, fault.New(fault.Invalid, "its schema is not an object or has %d fields; the limit is %d", len(s.Properties),
+			maxFields)
 	}
 	defaults, err = s.sanitize()
 	if err != nil {

@@ -21,8 +21,10 @@ func tapFor(a *request) *interceptor {
 // request has ended.
 func FuzzReceive(f *testing.F) {
 	for _, seed := range []string{
-		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","x-mcp-header":1}]}}`, `{"id":"1","result":null}`, `{"id":1,"error":{"code":"x","message":5}}`,
-		`{"id":1,"error":7}`, `{"method":"notifications/progress","params":{"progressToken":1,"progress":1e400}}`, `{"result":{"resultType":"input_required"},"id":1}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","x-mcp-header":1}]}}`, `{"id":"1","result":null}`,
+		`{"id":1,"error":{"code":"x","message":5}}`,
+		`{"id":1,"error":7}`, `{"method":"notifications/progress","params":{"progressToken":1,"progress":1e400}}`,
+		`{"result":{"resultType":"input_required"},"id":1}`,
 		`{"jsonrpc":"2.0","id":1,"result":{`, "{\"id\":1,\"result\":\"\xff\"}", `[]`, `null`, ``, `{"result":{,"id":1}`,
 	} {
 		f.Add([]byte(seed))
@@ -43,7 +45,8 @@ func FuzzReceive(f *testing.F) {
 // FuzzEvents checks that a stream ends with its source and that its lines are bounded.
 func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
-		"id: 1\nevent: message\ndata: {\"id\":1,\ndata: \"result\":{}}\n\n", "data: " + strings.Repeat("x", 2<<10) + "\n\n", ":\r\n\r\ndata\n\n",
+		"id: 1\nevent: message\ndata: {\"id\":1,\ndata: \"result\":{}}\n\n", "data: " + strings.Repeat("x", 2<<10) + "\n\n",
+		":\r\n\r\ndata\n\n",
 		"event: endpoint\ndata: /x\n\n", "retry: 5\n\nid" + strings.Repeat("i", 70<<10) + "\n", "data: {\"id\":1,\"result\":1}",
 	} {
 		f.Add([]byte(seed), true)

@@ -38,11 +38,13 @@ type slowServer struct {
 const (
 	discovered  = `"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
 	initialized = `"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`
-	newerOnly   = `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
-	olderOnly   = `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2025-06-18"],"requested":"2025-11-25"}}`
-	unknown     = `"error":{"code":-32601,"message":"unknown method"}`
-	duplicate   = `"error":{"code":0,"message":"duplicate \"initialize\" received"}`
-	noKey       = `"error":{"code":-32000,"message":"API_KEY is not set"}`
+	newerOnly   = `"error":{"code":-32022,"message":"unsupported protocol ` +
+		`version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
+	olderOnly = `"error":{"code":-32022,"message":"unsupported protocol ` +
+		`version","data":{"supported":["2025-06-18"],"requested":"2025-11-25"}}`
+	unknown   = `"error":{"code":-32601,"message":"unknown method"}`
+	duplicate = `"error":{"code":0,"message":"duplicate \"initialize\" received"}`
+	noKey     = `"error":{"code":-32000,"message":"API_KEY is not set"}`
 )
 
 func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
@@ -120,19 +122,23 @@ func TestHandshakeOverStreams(t *testing.T) {
 		read     []string
 	}{
 		"a newer server that needs 20 s": {
-			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": newerOnly}},
+			server: slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered,
+				"initialize": newerOnly}},
 			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
 		},
 		"a server of both eras that needs 20 s": {
-			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": initialized}},
+			server: slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered,
+				"initialize": initialized}},
 			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
 		},
 		"a server that takes initialize as the second and answers it first": {
-			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": duplicate}, late: true},
+			server: slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered,
+				"initialize": duplicate}, late: true},
 			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
 		},
 		"an older server that needs 20 s": {
-			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": unknown, "initialize": initialized}},
+			server: slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": unknown,
+				"initialize": initialized}},
 			protocol: "2025-06-18", took: 20 * time.Second, read: []string{"server/discover", "initialize", "notifications/initialized"},
 		},
 		"an older server that answers at once": {
@@ -141,14 +147,16 @@ func TestHandshakeOverStreams(t *testing.T) {
 		},
 		"an older server that ignores what it does not know": {
 			server:   slowServer{answers: map[string]string{"initialize": initialized}},
-			protocol: "2025-06-18", legacy: true, took: 5 * time.Second, read: []string{"server/discover", "initialize", "notifications/initialized"},
+			protocol: "2025-06-18", legacy: true, took: 5 * time.Second, read: []string{"server/discover", "initialize",
+				"notifications/initialized"},
 		},
 		"the same, remembered": {
 			server: slowServer{answers: map[string]string{"initialize": initialized}}, old: true,
 			protocol: "2025-06-18", legacy: true, read: []string{"initialize", "notifications/initialized"},
 		},
 		"remembered, and newer since": {
-			server: slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": newerOnly}}, old: true,
+			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": newerOnly}},
+			old:      true,
 			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"initialize", "server/discover"},
 		},
 		"remembered, and without initialize since": {
@@ -156,8 +164,10 @@ func TestHandshakeOverStreams(t *testing.T) {
 			protocol: "2026-07-28", read: []string{"initialize", "server/discover"},
 		},
 		"a server that names another version of the older era": {
-			server:   slowServer{start: 6 * time.Second, answers: map[string]string{"server/discover": olderOnly, "initialize": olderOnly, "initialize 2025-06-18": initialized}},
-			protocol: "2025-06-18", took: 6 * time.Second, read: []string{"server/discover", "initialize", "initialize", "notifications/initialized"},
+			server: slowServer{start: 6 * time.Second, answers: map[string]string{"server/discover": olderOnly, "initialize": olderOnly,
+				"initialize 2025-06-18": initialized}},
+			protocol: "2025-06-18", took: 6 * time.Second, read: []string{"server/discover", "initialize", "initialize",
+				"notifications/initialized"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +256,9 @@ func TestHandshakeOverStreamsFails(t *testing.T) {
 			check: func(err error) bool { r, ok := errors.AsType[*mcp.ServerError](err); return ok && r.Code == -32000 },
 		},
 		"a server that speaks no version that we know": {
-			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": newerOnly, "initialize": newerOnly}}, took: 7 * time.Second,
-			check: func(err error) bool { r, ok := errors.AsType[*mcp.ServerError](err); return ok && r.Code == -32022 },
+			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": newerOnly, "initialize": newerOnly}},
+			took:   7 * time.Second,
+			check:  func(err error) bool { r, ok := errors.AsType[*mcp.ServerError](err); return ok && r.Code == -32022 },
 		},
 		"a server that exits on server/discover": {
 			server: slowServer{start: 7 * time.Second, answers: map[string]string{"server/discover": "exit"}}, took: 7 * time.Second,

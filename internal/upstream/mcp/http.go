@@ -72,7 +72,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("answered %d %s", e.Code, http.StatusText(e.Code))
 }
 
-// httpLink is an http.RoundTripper for the SDK. It adds headers, restricts requests to the configured host, and passes messages to the interceptor.
+// httpLink is an http.RoundTripper for the SDK. It adds headers, restricts requests to the configured host, and
+// passes messages to the interceptor.
 type httpLink struct {
 	address     Address
 	url         *url.URL
@@ -152,7 +153,8 @@ func (w *httpLink) send(r *http.Request) (*http.Response, error) {
 	}
 	a, _ := ctx.Value(requestKey{}).(*request)
 	if id != 0 && a != nil {
-		sent = sent.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) }}))
+		sent = sent.WithContext(httptrace.WithClientTrace(ctx,
+			&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) }}))
 	}
 	res, err := w.sendAuthorized(sent)
 	if err != nil {

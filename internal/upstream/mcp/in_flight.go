@@ -35,16 +35,17 @@ type request struct {
 	large     bool            // an answer that is too large for memory is accepted
 	file      *spool.File     // contains answer if it is too large for memory
 
-	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
-	ctx           context.Context                                          // of the request; the goroutine that reads questions has no other way to it
-	questions     sync.WaitGroup                                           // open questions
-	questionCount atomic.Int64                                             // number of questions
-	inputRequired json.RawMessage                                          // intermediate result, set with ErrInputRequired
-	rounds        int                                                      // number of intermediate results
-	declined      error                                                    // why a question was declined; nil if none was
-	declinedOwn   bool                                                     // whether it certainly belonged to this call
-	sent          atomic.Bool                                              // any part of it may have been sent
-	refused       atomic.Bool                                              // an attempt to send it failed before
+	ask func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
+	// of the request; the goroutine that reads questions has no other way to it
+	ctx           context.Context
+	questions     sync.WaitGroup  // open questions
+	questionCount atomic.Int64    // number of questions
+	inputRequired json.RawMessage // intermediate result, set with ErrInputRequired
+	rounds        int             // number of intermediate results
+	declined      error           // why a question was declined; nil if none was
+	declinedOwn   bool            // whether it certainly belonged to this call
+	sent          atomic.Bool     // any part of it may have been sent
+	refused       atomic.Bool     // an attempt to send it failed before
 }
 
 // notSent reports whether certainly no part of the request was sent.

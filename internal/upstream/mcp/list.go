@@ -58,7 +58,8 @@ func toolNames(tools []*sdk.Tool) map[string]bool {
 // paginate follows the cursors of a list to its end, within bounds. A server that does
 // not support the method has an empty list; one that supports it only for the first page
 // fails, so that half a list is not taken for a whole one.
-func paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage, error)) error {
+func paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage,
+	error)) error {
 	cursor, bytes, visited := "", 0, map[string]bool{}
 	for range maxPages {
 		data, err := page(ctx, cursor, &request{method: method})
@@ -128,7 +129,8 @@ func parseTool(server string, item json.RawMessage) (d tool.Definition, note str
 	}
 	name := decodeString(t["name"])
 	if name == "" || len([]rune(name)) > maxName {
-		return d, fmt.Sprintf("a tool is omitted: its name has %d characters, allowed are 1 to %d (%s)", len([]rune(name)), maxName, sanitize.Line(name, 60))
+		return d, fmt.Sprintf("a tool is omitted: its name has %d characters, allowed are 1 to %d (%s)", len([]rune(name)), maxName,
+			sanitize.Line(name, 60))
 	}
 	var notes annotations
 	_ = json.Unmarshal(t["annotations"], &notes)

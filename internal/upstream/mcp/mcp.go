@@ -137,7 +137,8 @@ func (r *ServerError) IsMethodNotFound() bool { return r.Code == jsonrpc.CodeMet
 func (r *ServerError) MayHaveEffect() bool {
 	switch r.Code {
 	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams,
-		sdk.CodeHeaderMismatch, sdk.CodeMissingRequiredClientCapabilities, sdk.CodeUnsupportedProtocolVersion, sdk.CodeURLElicitationRequired:
+		sdk.CodeHeaderMismatch, sdk.CodeMissingRequiredClientCapabilities, sdk.CodeUnsupportedProtocolVersion,
+		sdk.CodeURLElicitationRequired:
 		return false
 	}
 	return r.Code == 0 || r.Code >= -32768 && r.Code <= -32000
@@ -157,7 +158,8 @@ func open(ctx context.Context, l link, cfg Config) (*Session, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Session{link: l, interceptor: newInterceptor(cfg), done: make(chan struct{}), client: &sdk.Implementation{Name: cfg.Client, Version: cfg.Version}}
+	s := &Session{link: l, interceptor: newInterceptor(cfg), done: make(chan struct{}),
+		client: &sdk.Implementation{Name: cfg.Client, Version: cfg.Version}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	transport, err := l.transport(s.interceptor)
 	if err != nil {
@@ -252,7 +254,8 @@ const maxText = 64 << 10 // bytes of a description, or of instructions
 func serverInfo(res *sdk.InitializeResult) Info {
 	info := Info{Protocol: res.ProtocolVersion, Instructions: sanitize.Text(res.Instructions, maxText)}
 	if s := res.ServerInfo; s != nil {
-		info.Name, info.Title, info.Version = sanitize.Line(s.Name, maxName), sanitize.Line(s.Title, maxName), sanitize.Line(s.Version, maxName)
+		info.Name, info.Title, info.Version = sanitize.Line(s.Name, maxName), sanitize.Line(s.Title, maxName), sanitize.Line(s.Version,
+			maxName)
 	}
 	if can := res.Capabilities; can != nil {
 		info.Resources, info.Prompts = can.Resources != nil, can.Prompts != nil

@@ -27,14 +27,18 @@ type decodeString struct {
 // disconnected client.
 func server(over <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Title: "The SDK", Version: "1"}, &sdk.ServerOptions{Instructions: "be kind"})
-	sdk.AddTool(s, &sdk.Tool{Name: "echo"}, func(_ context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, decodeString, error) {
+	sdk.AddTool(s, &sdk.Tool{Name: "echo"}, func(_ context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult,
+		decodeString, error) {
 		return nil, in, nil
 	})
-	sdk.AddTool(s, &sdk.Tool{Name: "work"}, func(ctx context.Context, r *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, any, error) {
-		err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Total: 2, Message: "half"})
+	sdk.AddTool(s, &sdk.Tool{Name: "work"}, func(ctx context.Context, r *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, any,
+		error) {
+		err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1,
+			Total: 2, Message: "half"})
 		return nil, nil, err
 	})
-	sdk.AddTool(s, &sdk.Tool{Name: "hang"}, func(ctx context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(s, &sdk.Tool{Name: "hang"}, func(ctx context.Context, _ *sdk.CallToolRequest, in decodeString) (*sdk.CallToolResult, any,
+		error) {
 		select {
 		case <-ctx.Done():
 		case <-over:
@@ -42,20 +46,25 @@ func server(over <-chan struct{}) *sdk.Server {
 		return nil, nil, ctx.Err()
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "grow"}, func(context.Context, *sdk.CallToolRequest, decodeString) (*sdk.CallToolResult, any, error) {
-		sdk.AddTool(s, &sdk.Tool{Name: "more"}, func(context.Context, *sdk.CallToolRequest, decodeString) (*sdk.CallToolResult, any, error) {
+		sdk.AddTool(s, &sdk.Tool{Name: "more"}, func(context.Context, *sdk.CallToolRequest, decodeString) (*sdk.CallToolResult, any,
+			error) {
 			return nil, nil, nil
 		})
 		return nil, nil, nil
 	})
-	s.AddPrompt(&sdk.Prompt{Name: "greet", Arguments: []*sdk.PromptArgument{{Name: "whom", Required: true}}}, func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "greet " + r.Params.Arguments["whom"]}}}}, nil
-	})
-	s.AddResource(&sdk.Resource{URI: "memo://a", Name: "a"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "memo://a", Text: "remember"}}}, nil
-	})
-	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "memo://{name}", Name: "any"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-		return nil, sdk.ResourceNotFoundError("memo")
-	})
+	s.AddPrompt(&sdk.Prompt{Name: "greet", Arguments: []*sdk.PromptArgument{{Name: "whom", Required: true}}},
+		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user",
+				Content: &sdk.TextContent{Text: "greet " + r.Params.Arguments["whom"]}}}}, nil
+		})
+	s.AddResource(&sdk.Resource{URI: "memo://a", Name: "a"},
+		func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "memo://a", Text: "remember"}}}, nil
+		})
+	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "memo://{name}", Name: "any"},
+		func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return nil, sdk.ResourceNotFoundError("memo")
+		})
 	return s
 }
 
@@ -83,12 +92,14 @@ func TestSessionsWithSDKServers(t *testing.T) {
 			defer web.Close()
 			defer close(over)
 			changed := make(chan struct{}, 10)
-			s, err := mcp.OpenHTTP(t.Context(), mcp.Address{URL: web.URL, Events: c.events}, mcp.Config{Client: "test", Version: "1", InitializeFirst: c.old, ToolsChanged: func() { changed <- struct{}{} }})
+			s, err := mcp.OpenHTTP(t.Context(), mcp.Address{URL: web.URL, Events: c.events},
+				mcp.Config{Client: "test", Version: "1", InitializeFirst: c.old, ToolsChanged: func() { changed <- struct{}{} }})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			if i := s.Info(); i.Protocol != c.protocol || i.Name != "sdk" || i.Title != "The SDK" || i.Instructions != "be kind" || !i.Resources || !i.Prompts {
+			if i := s.Info(); i.Protocol != c.protocol || i.Name != "sdk" || i.Title != "The SDK" || i.Instructions != "be kind" ||
+				!i.Resources || !i.Prompts {
 				t.Errorf("%+v", i)
 			}
 			use(t, s)
@@ -117,7 +128,8 @@ func use(t *testing.T, s *mcp.Session) {
 		t.Errorf("%s %v", v, err)
 	}
 	received := ""
-	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "work"}, Args: json.RawMessage(`{"x":""}`), Progress: func(_, _ float64, message string) { received = message }}); err != nil || received != "half" {
+	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "work"}, Args: json.RawMessage(`{"x":""}`),
+		Progress: func(_, _ float64, message string) { received = message }}); err != nil || received != "half" {
 		t.Errorf("received %q, %v", received, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -139,7 +151,8 @@ func use(t *testing.T, s *mcp.Session) {
 	if err != nil || skipped != 0 || len(prompts) != 1 || !prompts[0].Arguments[0].Required {
 		t.Errorf("%+v %v", prompts, err)
 	}
-	if messages, err := s.GetPrompt(t.Context(), "greet", map[string]string{"whom": "Ada"}); err != nil || messages[0].Part.Text != "greet Ada" {
+	if messages, err := s.GetPrompt(t.Context(), "greet", map[string]string{"whom": "Ada"}); err != nil ||
+		messages[0].Part.Text != "greet Ada" {
 		t.Errorf("%+v %v", messages, err)
 	}
 }
@@ -152,7 +165,8 @@ func BenchmarkCalls(b *testing.B) {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	b.Run("set", func(b *testing.B) {
-		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "c", Kind: upstream.Program{Command: program}, Concurrency: 1000}}})
+		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "c", Kind: upstream.Program{Command: program},
+			Concurrency: 1000}}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -163,7 +177,8 @@ func BenchmarkCalls(b *testing.B) {
 		})
 	})
 	b.Run("sdk", func(b *testing.B) {
-		c, err := sdk.NewClient(&sdk.Implementation{Name: "b"}, nil).Connect(b.Context(), &sdk.CommandTransport{Command: exec.Command(program)}, nil)
+		c, err := sdk.NewClient(&sdk.Implementation{Name: "b"}, nil).
+			Connect(b.Context(), &sdk.CommandTransport{Command: exec.Command(program)}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

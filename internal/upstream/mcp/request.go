@@ -16,7 +16,8 @@ import (
 
 // roundTrip sends a request through the SDK and returns the raw result. It calls report
 // with progress, on its own goroutine.
-func (s *Session) roundTrip(ctx context.Context, a *request, report func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
+func (s *Session) roundTrip(ctx context.Context, a *request, report func(done, total float64, message string),
+	send func(context.Context) error) (json.RawMessage, error) {
 	if a.progress == nil {
 		return s.exchange(ctx, a, send)
 	}
@@ -36,7 +37,8 @@ func (s *Session) exchange(ctx context.Context, a *request, send func(context.Co
 }
 
 // withProgress runs send and reports progress while it waits.
-func withProgress(ctx context.Context, a *request, report func(done, total float64, message string), send func(context.Context) error) error {
+func withProgress(ctx context.Context, a *request, report func(done, total float64, message string),
+	send func(context.Context) error) error {
 	answered := make(chan error, 1)
 	go func() { answered <- send(ctx) }()
 	for {
@@ -94,7 +96,8 @@ func translateError(err error) error {
 		return ErrOtherHost
 	case errors.Is(err, ErrTooLarge):
 		return ErrTooLarge
-	case errors.Is(err, sdk.ErrSessionMissing), errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
+	case errors.Is(err, sdk.ErrSessionMissing), errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err,
+		io.ErrClosedPipe):
 		return ErrClosed
 	case isWire:
 		return &ServerError{Code: int(wire.Code), Message: sanitize.Text(err.Error(), maxText), Data: wire.Data}

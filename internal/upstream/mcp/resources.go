@@ -81,7 +81,8 @@ func parseResources(data json.RawMessage, have int) (found []Resource, skipped i
 		}
 		var size int64
 		_ = json.Unmarshal(r["size"], &size) // any other type keeps 0
-		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(decodeString(r["name"]), maxName), Title: sanitize.Line(decodeString(r["title"]), maxName),
+		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(decodeString(r["name"]), maxName),
+			Title:       sanitize.Line(decodeString(r["title"]), maxName),
 			Description: sanitize.Text(decodeString(r["description"]), maxText), MIME: sanitize.Line(decodeString(r["mimeType"]), maxName)})
 	}
 	return found, skipped, nil

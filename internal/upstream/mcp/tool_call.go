@@ -28,7 +28,8 @@ type caller interface {
 }
 
 // callTool sends a tools/call, through the SDK if the link does not do it.
-func (s *Session) callTool(ctx context.Context, a *request, params *sdk.CallToolParams, report func(done, total float64, message string)) (json.RawMessage, error) {
+func (s *Session) callTool(ctx context.Context, a *request, params *sdk.CallToolParams,
+	report func(done, total float64, message string)) (json.RawMessage, error) {
 	link, ok := s.link.(caller)
 	if !ok {
 		return s.roundTrip(ctx, a, report, func(ctx context.Context) error {
@@ -55,7 +56,8 @@ func identify(params *sdk.CallToolParams, protocol string, client *sdk.Implement
 }
 
 // call implements caller.
-func (s *streams) call(ctx context.Context, a *request, params *sdk.CallToolParams, report func(done, total float64, message string)) error {
+func (s *streams) call(ctx context.Context, a *request, params *sdk.CallToolParams,
+	report func(done, total float64, message string)) error {
 	id := s.lastCallID.Add(1)
 	line, err := encodeCall(id, params)
 	if err != nil {
@@ -97,8 +99,11 @@ func (s *streams) call(ctx context.Context, a *request, params *sdk.CallToolPara
 func (s *streams) cancelCall(id int64, reason error) {
 	ctx, stop := context.WithTimeout(context.Background(), cancelTimeout)
 	defer stop()
-	text, _ := json.Marshal(reason.Error())                                                                                                           // strings always marshal
-	_ = s.enqueue(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%s}}`+"\n", id, text)) // best effort
+	// strings always marshal
+	text, _ := json.Marshal(reason.Error())
+	// best effort
+	_ = s.enqueue(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%s}}`+"\n",
+		id, text))
 }
 
 // encodeCall returns the line of a tools/call.

@@ -67,7 +67,8 @@ func Start(cfg Config) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cmd = &exec.Cmd{Path: path, Args: append([]string{cfg.Command}, cfg.Args...), Env: append(env, c.marker), Dir: cfg.Dir, SysProcAttr: procAttrs()}
+	c.cmd = &exec.Cmd{Path: path, Args: append([]string{cfg.Command}, cfg.Args...), Env: append(env, c.marker), Dir: cfg.Dir,
+		SysProcAttr: procAttrs()}
 	return c, c.start(cfg.Redact)
 }
 

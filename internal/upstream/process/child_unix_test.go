@@ -74,7 +74,8 @@ func TestProgramEnvironment(t *testing.T) {
 }
 
 func TestMissingProgramIsReported(t *testing.T) {
-	for _, cfg := range []process.Config{{Command: "no-such-program"}, {Command: "/no/such/program"}, {Command: "sh", Env: map[string]string{"PATH": t.TempDir()}}} {
+	for _, cfg := range []process.Config{{Command: "no-such-program"}, {Command: "/no/such/program"},
+		{Command: "sh", Env: map[string]string{"PATH": t.TempDir()}}} {
 		if c, err := process.Start(cfg); !errors.Is(err, process.ErrNotFound) {
 			t.Errorf("%q: %v, %v", cfg.Command, c, err)
 		}

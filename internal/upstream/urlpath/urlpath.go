@@ -79,7 +79,8 @@ func endsSegment(r rune) bool { return r <= ' ' || r == 0x7f || r == ';' || r ==
 // lookalikes replaces other forms of dots and slashes: overlong UTF-8, as single bytes and as
 // Latin-1, and characters that normalization converts.
 var lookalikes = strings.NewReplacer(
-	"\xc0\xae", ".", "\xe0\x80\xae", ".", "\xf0\x80\x80\xae", ".", "\xc0\xaf", "/", "\xe0\x80\xaf", "/", "\xf0\x80\x80\xaf", "/", "\xc1\x9c", "\\",
+	"\xc0\xae", ".", "\xe0\x80\xae", ".", "\xf0\x80\x80\xae", ".", "\xc0\xaf", "/", "\xe0\x80\xaf", "/", "\xf0\x80\x80\xaf", "/",
+	"\xc1\x9c", "\\",
 	"\uff0e", ".", "\u2024", ".", "\u2025", "..", "\ufe52", ".", "\u3002", ".", "\uff61", ".",
 	"\uff0f", "/", "\u2044", "/", "\u2215", "/", "\uff3c", "\\", "\ufe68", "\\",
 )

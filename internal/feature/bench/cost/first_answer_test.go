@@ -51,7 +51,8 @@ func TestRecallOfFirstAnswer(t *testing.T) {
 	for _, group := range slices.Sorted(maps.Keys(recall)) {
 		fmt.Fprintf(&b, "%-22s %4d  %s\n", group, len(recall[group]), interval(map[string][]float64{group: recall[group]}))
 	}
-	t.Logf("recall in the first answer, with 95 %% intervals\n%s%-22s %4d  %s\ntokens of an answer: %d on average, at most %d", b.String(), "macro", len(queries), interval(recall), sum/len(queries), most)
+	t.Logf("recall in the first answer, with 95 %% intervals\n%s%-22s %4d  %s\ntokens of an answer: %d on average, at most %d", b.String(),
+		"macro", len(queries), interval(recall), sum/len(queries), most)
 	if most > lookup.MaxBrief {
 		t.Errorf("an answer has %d tokens, want at most %d", most, lookup.MaxBrief)
 	}

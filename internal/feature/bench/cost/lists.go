@@ -88,14 +88,16 @@ func readList(file string) (result catalog.Listing, err error) {
 			continue
 		}
 		result.Tools = append(result.Tools, tool.Definition{
-			Ref: tool.Ref{Tool: t.Name}, Title: t.Title, Description: t.Description, Input: schema(t.InputSchema, "{}"), Output: schema(t.OutputSchema, ""),
+			Ref: tool.Ref{Tool: t.Name}, Title: t.Title, Description: t.Description, Input: schema(t.InputSchema, "{}"),
+			Output: schema(t.OutputSchema, ""),
 		})
 	}
 	return result, nil
 }
 
 func invalidList(file string) error {
-	return fault.New(fault.Invalid, "%s is not a tools/list result", file).WithHint(`it must be JSON such as {"tools": [{"name": "add", "inputSchema": {}}]}`)
+	return fault.New(fault.Invalid, "%s is not a tools/list result", file).
+		WithHint(`it must be JSON such as {"tools": [{"name": "add", "inputSchema": {}}]}`)
 }
 
 // schema returns a compact schema, or none if data is not an object.

@@ -35,7 +35,8 @@ func TestReadListsAcceptsVariants(t *testing.T) {
 
 func TestReadListsRejectsOtherFiles(t *testing.T) {
 	for _, text := range []string{"", "[]", "{}", `{"tools": {}}`, `{"tools": [1]}`, `{"result": {}}`, "\xff", strings.Repeat("[", 1<<16)} {
-		if _, err := cost.ReadLists(file(t, text)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "is not a tools/list result") {
+		if _, err := cost.ReadLists(file(t, text)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err),
+			"is not a tools/list result") {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
@@ -50,7 +51,8 @@ func file(t *testing.T, text string) string {
 }
 
 func TestFailedDiscoveriesAreCounted(t *testing.T) {
-	lists, err := cost.ReadLists(file(t, `{"tools": [{"name": "add", "description": "Add two numbers"}, {"name": "send", "description": "Send a message"}]}`))
+	lists, err := cost.ReadLists(file(t, `{"tools": [{"name": "add", "description": "Add two numbers"}, {"name": "send", "description": `+
+		`"Send a message"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 // Print writes the report as text.
 func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s tools of %s servers, in tokens (o200k)\n\n", thousands(r.Tools), thousands(r.Servers))
-	rows := [][]string{{"input to the model on each request", "tokens", "of direct"}, {"all definitions, listed directly", thousands(r.Direct), ""}}
+	rows := [][]string{{"input to the model on each request", "tokens", "of direct"},
+		{"all definitions, listed directly", thousands(r.Direct), ""}}
 	for _, p := range r.Profiles {
 		rows = append(rows, []string{fmt.Sprintf("code mode, %s: %d tools", p.Profile, p.Tools), thousands(p.Tokens), r.share(p.Tokens)})
 	}

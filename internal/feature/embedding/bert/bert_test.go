@@ -111,7 +111,8 @@ func TestVectorsEqualThoseOfONNXRuntime(t *testing.T) {
 func TestConcurrentTextsDoNotMix(t *testing.T) {
 	t.Parallel()
 	m, _ := open(t, berttest.Files(1))
-	texts := []string{"list issues", "send mail", "", "x", "a long text that has more tokens than the model has positions, so that its end is ignored"}
+	texts := []string{"list issues", "send mail", "", "x", "a long text that has more tokens than the model has positions, so that its " +
+		"end is ignored"}
 	var want [][]float32
 	for _, text := range texts {
 		want = append(want, embed(t, m, text))
@@ -134,8 +135,10 @@ func BenchmarkEmbed(b *testing.B) {
 	m, _ := open(b, minilm(b))
 	for name, text := range map[string]string{
 		"query": "create a pull request from a branch",
-		"tool": "github create pull request: Create a new pull request in a GitHub repository. Requires the owner, the repository, a title, the head branch " +
-			"with the changes and the base branch into which they are merged. Issues, pull requests, repositories and users of GitHub, with search and comments",
+		"tool": "github create pull request: Create a new pull request in a GitHub repository. Requires the owner, the repository, a " +
+			"title, the head branch " +
+			"with the changes and the base branch into which they are merged. Issues, pull requests, repositories and users of GitHub, " +
+			"with search and comments",
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportMetric(float64(len(m.Tokens(text))), "tokens")

@@ -121,7 +121,8 @@ func readVocabulary(files fs.FS) ([]string, error) {
 		return nil, err
 	}
 	n := t.Normalizer
-	if n.Type != "BertNormalizer" || !n.Lowercase || n.StripAccents != nil && !*n.StripAccents || t.Model.Type != "" && t.Model.Type != "WordPiece" {
+	if n.Type != "BertNormalizer" || !n.Lowercase || n.StripAccents != nil && !*n.StripAccents ||
+		t.Model.Type != "" && t.Model.Type != "WordPiece" {
 		return nil, wrongKind("its tokenizer is not the one of uncased BERT")
 	}
 	tokens := make([]string, len(t.Model.Vocab))

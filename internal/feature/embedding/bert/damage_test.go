@@ -55,7 +55,8 @@ func TestConvertRejectsUnsupportedModels(t *testing.T) {
 	for _, missing := range []string{"config.json", "tokenizer.json", "model.safetensors"} {
 		files := berttest.Files(1)
 		delete(files, missing)
-		if err := bert.Convert(&bytes.Buffer{}, files); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "the model has no file "+missing) {
+		if err := bert.Convert(&bytes.Buffer{}, files); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err),
+			"the model has no file "+missing) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -79,16 +80,20 @@ func TestOpenRejectsDamagedFile(t *testing.T) {
 		return b
 	}
 	for name, content := range map[string][]byte{
-		"empty": {}, "short": whole[:10], "half": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0), "other": []byte(strings.Repeat("x", 1<<16)),
-		"magic": changed(0), "length": changed(17), "header": changed(30), "weights": changed(len(whole) / 2), "checksum": changed(len(whole) - 1),
+		"empty": {}, "short": whole[:10], "half": whole[:len(whole)/2], "longer": append(bytes.Clone(whole), 0),
+		"other": []byte(strings.Repeat("x", 1<<16)),
+		"magic": changed(0), "length": changed(17), "header": changed(30), "weights": changed(len(whole) / 2),
+		"checksum":     changed(len(whole) - 1),
 		"signed magic": sign(changed(0)), "signed length": sign(changed(19)), "signed header": sign(changed(20)),
-		"signed half": sign(bytes.Clone(whole[:len(whole)/2])), "signed begin": sign(bytes.Clone(whole[:40])), "only a checksum": sign(make([]byte, sha256.Size)),
+		"signed half": sign(bytes.Clone(whole[:len(whole)/2])), "signed begin": sign(bytes.Clone(whole[:40])),
+		"only a checksum": sign(make([]byte, sha256.Size)),
 	} {
 		path := filepath.Join(t.TempDir(), "model")
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := bert.Open(path); err == nil || fault.KindOf(err) == fault.Internal || !strings.Contains(fault.Hint(err), "models add") {
+		if m, err := bert.Open(path); err == nil || fault.KindOf(err) == fault.Internal || !strings.Contains(fault.Hint(err),
+			"models add") {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
@@ -117,7 +122,8 @@ func TestEmbedReportsTruncatedFile(t *testing.T) {
 		if err := os.Truncate(path, int64(rest*float64(info.Size()-1))); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := m.Embed("list issues", always); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "truncated while in use") {
+		if v, err := m.Embed("list issues", always); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err),
+			"truncated while in use") {
 			t.Errorf("%.0f%% of the file: %v, %v", 100*rest, v, err)
 		}
 	}

@@ -41,7 +41,8 @@ func (c Config) check() error {
 		value, most, multiple int
 	}{
 		{"hidden_size", c.Hidden, 1024, blockCols}, {"intermediate_size", c.Inner, 4096, blockCols}, {"num_hidden_layers", c.Layers, 24, 1},
-		{"num_attention_heads", c.Heads, 64, 1}, {"vocab_size", c.Vocabulary, 1 << 18, 1}, {"max_position_embeddings", c.Positions, 1 << 13, 1},
+		{"num_attention_heads", c.Heads, 64, 1}, {"vocab_size", c.Vocabulary, 1 << 18, 1}, {"max_position_embeddings", c.Positions, 1 << 13,
+			1},
 	} {
 		if v.value < 1 || v.value > v.most || v.value%v.multiple != 0 {
 			return wrongKind("%s is %d; it must be 1 to %d and a multiple of %d", v.name, v.value, v.most, v.multiple)
@@ -55,7 +56,8 @@ func (c Config) check() error {
 	case c.Positions < 3 || !(c.Epsilon > 0 && c.Epsilon < 1):
 		return wrongKind("it has %d positions and the epsilon %v", c.Positions, c.Epsilon)
 	case weightBytes(c) > maxWeights:
-		return fault.New(fault.Invalid, "the model is too large: it has %d MB of weights, and at most %d MB are allowed", weightBytes(c)>>20, maxWeights>>20).
+		return fault.New(fault.Invalid, "the model is too large: it has %d MB of weights, and at most %d MB are allowed",
+			weightBytes(c)>>20, maxWeights>>20).
 			WithHint("use a smaller model, such as all-MiniLM-L6-v2, or run this one at an endpoint of search.embeddings")
 	}
 	return nil

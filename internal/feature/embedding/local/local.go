@@ -67,7 +67,8 @@ func (s Store) Open(name string) (*bert.Model, error) {
 		return nil, notInstalled(name, err)
 	}
 	if err != nil && fault.KindOf(err) == fault.Internal {
-		return nil, fault.Wrap(fault.Unavailable, err, "the embedding model %s cannot be read", name).WithHint("check the permissions of %s", path)
+		return nil, fault.Wrap(fault.Unavailable, err, "the embedding model %s cannot be read", name).
+			WithHint("check the permissions of %s", path)
 	}
 	return m, err
 }
@@ -156,7 +157,8 @@ func (s Store) Add(ctx context.Context, name string, from Source) (Model, error)
 	}
 	lock := flock.New(filepath.Join(string(s), ".lock"), flock.SetPermissions(0o600))
 	if ok, err := lock.TryLock(); !ok {
-		return Model{}, fault.Wrap(fault.Unavailable, err, "another process is installing a model").WithHint("try again when it has finished")
+		return Model{}, fault.Wrap(fault.Unavailable, err, "another process is installing a model").
+			WithHint("try again when it has finished")
 	}
 	defer lock.Unlock()
 	if err := s.clean(); err != nil {
@@ -225,11 +227,13 @@ func try(path string) error {
 		sum += x * x
 	}
 	if !(sum > 0 && sum < 1e6) {
-		return fault.New(fault.Invalid, "the weights of the model are invalid: a vector has the length %v", sum).WithHint("download the model again")
+		return fault.New(fault.Invalid, "the weights of the model are invalid: a vector has the length %v", sum).
+			WithHint("download the model again")
 	}
 	return nil
 }
 
 func (s Store) broken(err error) error {
-	return fault.Wrap(fault.Unavailable, err, "the directory of models, %s, cannot be read or written", s).WithHint("check its permissions and the free disk space")
+	return fault.Wrap(fault.Unavailable, err, "the directory of models, %s, cannot be read or written", s).
+		WithHint("check its permissions and the free disk space")
 }

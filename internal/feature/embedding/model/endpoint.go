@@ -59,7 +59,8 @@ func (e *Embedder) remote() error {
 	case e.cfg.Model == "":
 		return fault.New(fault.Invalid, "search.embeddings.model is missing").WithHint("set search.embeddings.model")
 	case e.cfg.URL == "" && d.usual == "":
-		return fault.New(fault.Invalid, "search.embeddings.url is missing").WithHint("set search.embeddings.url to the endpoint of the Azure resource")
+		return fault.New(fault.Invalid, "search.embeddings.url is missing").
+			WithHint("set search.embeddings.url to the endpoint of the Azure resource")
 	}
 	e.cfg.URL = cmp.Or(e.cfg.URL, d.usual)
 	p := &endpoint{cfg: e.cfg, dialect: d, slots: make(chan struct{}, requests), client: &http.Client{
@@ -196,7 +197,8 @@ func (p *endpoint) connectionError(ctx context.Context, err error) error {
 	if errors.As(err, &of) {
 		err = of.Err
 	}
-	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.host()).WithHint("check that it runs and that search.embeddings.url is correct")
+	return fault.Wrap(fault.Unavailable, err, "%s cannot be reached", p.host()).
+		WithHint("check that it runs and that search.embeddings.url is correct")
 }
 
 // timeoutError returns the error for a context that has ended: a timeout, or a cancellation.

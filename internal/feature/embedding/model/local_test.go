@@ -101,7 +101,8 @@ func TestUnusableLocalModelIsReported(t *testing.T) {
 		_, byIdentity := e.Identity()
 		_, byText := e.EmbedOne(t.Context(), "x")
 		for _, err := range []error{byIdentity, byText} {
-			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), test.want) || !strings.Contains(fault.Hint(err), "sandpiper models add") {
+			if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), test.want) ||
+				!strings.Contains(fault.Hint(err), "sandpiper models add") {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
@@ -139,7 +140,8 @@ func TestRemovedLocalModelIsNotUsed(t *testing.T) {
 	if err := local.Store(dir).Remove(model.DefaultLocal); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.EmbedOne(t.Context(), "x"); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the embedding model minilm is not installed" {
+	if _, err := e.EmbedOne(t.Context(), "x"); fault.KindOf(err) != fault.Unavailable ||
+		fault.Message(err) != "the embedding model minilm is not installed" {
 		t.Errorf("%v", err)
 	}
 	install(t, dir, 1)

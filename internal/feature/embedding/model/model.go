@@ -58,13 +58,14 @@ func (*ONNX) SetText(text string) error {
 
 // Config of an Embedder.
 type Config struct {
-	Provider   Provider `key:"provider,restart,short"`             // required
-	URL        string   `key:"url,restart" form:"url"`             // of the endpoint; "" means the default of the provider; Azure has none
-	Model      string   `key:"model,restart"`                      // model or deployment; required, except that a local model is DefaultLocal by default
-	Key        string   `key:"api_key,restart" form:"reference"`   // a reference such as ${NAME}; "" sends none
-	Dimensions int      `key:"dimensions,restart" range:"1 16384"` // of a vector; 0 means the model's own
-	APIVersion string   `key:"api_version,restart"`                // of the older API of Azure; "" means the current API
-	Dir        string   // of the installed local models
+	Provider Provider `key:"provider,restart,short"` // required
+	URL      string   `key:"url,restart" form:"url"` // of the endpoint; "" means the default of the provider; Azure has none
+	// model or deployment; required, except that a local model is DefaultLocal by default
+	Model      string `key:"model,restart"`
+	Key        string `key:"api_key,restart" form:"reference"`   // a reference such as ${NAME}; "" sends none
+	Dimensions int    `key:"dimensions,restart" range:"1 16384"` // of a vector; 0 means the model's own
+	APIVersion string `key:"api_version,restart"`                // of the older API of Azure; "" means the current API
+	Dir        string // of the installed local models
 
 	ONNX ONNX `key:"dir"`
 

@@ -108,26 +108,28 @@ func TestEmbedRejectsInvalidResponses(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"no JSON":                  {respond(200, "<html>hello</html>"), fault.Unavailable, "invalid list of vectors: it is not JSON"},
-		"nothing":                  {respond(200, ""), fault.Unavailable, "it is not JSON"},
-		"an error with status 200": {respond(200, `{"error": {"message": "sk-secret"}}`), fault.Unavailable, "it has 0 vectors instead of 1"},
-		"short":                    {respond(200, fmt.Sprintf(one, "0.5, 0.25")), fault.Unavailable, "a vector of 2 dimensions instead of 64"},
-		"empty":                    {respond(200, fmt.Sprintf(one, "")), fault.Unavailable, "a vector of 0 dimensions"},
-		"zero":                     {respond(200, fmt.Sprintf(one, numbers(64, "0"))), fault.Unavailable, "without a direction"},
-		"NaN":                      {respond(200, fmt.Sprintf(one, numbers(64, "NaN"))), fault.Unavailable, "not JSON"},
-		"infinite":                 {respond(200, fmt.Sprintf(one, numbers(64, "1e39"))), fault.Unavailable, "not JSON"},
-		"huge numbers":             {respond(200, fmt.Sprintf(one, numbers(64, "3e38"))), fault.Internal, ""}, // float64 holds their squares
-		"another place":            {respond(200, `{"data": [{"index": 1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
-		"a negative place":         {respond(200, `{"data": [{"index": -1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
-		"texts":                    {respond(200, `{"data": [{"index": 0, "embedding": "AAAA"}]}`), fault.Unavailable, "not JSON of the expected structure"},
-		"a bad key":                {respond(401, "Incorrect API key provided: "+modeltest.Key), fault.Denied, "status 401"},
-		"no model":                 {respond(404, ""), fault.NotFound, "status 404"},
-		"too long":                 {respond(400, ""), fault.Invalid, "status 400"},
-		"a quota":                  {respond(429, ""), fault.Exhausted, "status 429"},
-		"a crash":                  {respond(500, "panic: "+modeltest.Key), fault.Unavailable, "status 500"},
-		"elsewhere":                {redirects, fault.Invalid, "status 302"},
-		"a flood":                  {respond(200, strings.Repeat(" ", 17<<20)), fault.Unavailable, "more than"},
-		"hung up":                  {hangsUp, fault.Unavailable, "cannot be reached"},
+		"no JSON": {respond(200, "<html>hello</html>"), fault.Unavailable, "invalid list of vectors: it is not JSON"},
+		"nothing": {respond(200, ""), fault.Unavailable, "it is not JSON"},
+		"an error with status 200": {respond(200, `{"error": {"message": "sk-secret"}}`), fault.Unavailable,
+			"it has 0 vectors instead of 1"},
+		"short":            {respond(200, fmt.Sprintf(one, "0.5, 0.25")), fault.Unavailable, "a vector of 2 dimensions instead of 64"},
+		"empty":            {respond(200, fmt.Sprintf(one, "")), fault.Unavailable, "a vector of 0 dimensions"},
+		"zero":             {respond(200, fmt.Sprintf(one, numbers(64, "0"))), fault.Unavailable, "without a direction"},
+		"NaN":              {respond(200, fmt.Sprintf(one, numbers(64, "NaN"))), fault.Unavailable, "not JSON"},
+		"infinite":         {respond(200, fmt.Sprintf(one, numbers(64, "1e39"))), fault.Unavailable, "not JSON"},
+		"huge numbers":     {respond(200, fmt.Sprintf(one, numbers(64, "3e38"))), fault.Internal, ""}, // float64 holds their squares
+		"another place":    {respond(200, `{"data": [{"index": 1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
+		"a negative place": {respond(200, `{"data": [{"index": -1, "embedding": [1]}]}`), fault.Unavailable, "indexes are wrong"},
+		"texts": {respond(200, `{"data": [{"index": 0, "embedding": "AAAA"}]}`), fault.Unavailable,
+			"not JSON of the expected structure"},
+		"a bad key": {respond(401, "Incorrect API key provided: "+modeltest.Key), fault.Denied, "status 401"},
+		"no model":  {respond(404, ""), fault.NotFound, "status 404"},
+		"too long":  {respond(400, ""), fault.Invalid, "status 400"},
+		"a quota":   {respond(429, ""), fault.Exhausted, "status 429"},
+		"a crash":   {respond(500, "panic: "+modeltest.Key), fault.Unavailable, "status 500"},
+		"elsewhere": {redirects, fault.Invalid, "status 302"},
+		"a flood":   {respond(200, strings.Repeat(" ", 17<<20)), fault.Unavailable, "more than"},
+		"hung up":   {hangsUp, fault.Unavailable, "cannot be reached"},
 	} {
 		at := modeltest.Serve(t)
 		e := embedder(t, model.Config{URL: at.URL, Key: "${KEY}"})
@@ -145,7 +147,8 @@ func TestEmbedRejectsInvalidResponses(t *testing.T) {
 		if fault.KindOf(err) != c.kind || !strings.Contains(fault.Message(err), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if said := fmt.Sprint(err, fault.Hint(err)); strings.Contains(said, "sk-") || strings.Contains(said, "private") || strings.Contains(said, "/v1") {
+		if said := fmt.Sprint(err, fault.Hint(err)); strings.Contains(said, "sk-") || strings.Contains(said, "private") ||
+			strings.Contains(said, "/v1") {
 			t.Errorf("%s: error contains a secret or a text: %s", name, said)
 		}
 	}
@@ -191,7 +194,8 @@ func TestEmbedDoesNotRetryPermanentErrors(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
 	})
-	if _, err := embedder(t, model.Config{URL: at.URL}).Embed(t.Context(), []string{"x"}); fault.KindOf(err) != fault.Denied || attempts != 1 {
+	if _, err := embedder(t, model.Config{URL: at.URL}).Embed(t.Context(), []string{"x"}); fault.KindOf(err) != fault.Denied ||
+		attempts != 1 {
 		t.Errorf("%d attempts: %v", attempts, err)
 	}
 }
@@ -221,13 +225,15 @@ func TestEmbedEndsWithItsContext(t *testing.T) {
 
 func TestEmbedReportsUnreachableEndpoint(t *testing.T) {
 	e := embedder(t, model.Config{URL: "http://127.0.0.1:1", Key: "${KEY}"})
-	if _, err := e.EmbedOne(t.Context(), "x"); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the embedding endpoint at 127.0.0.1:1 cannot be reached" {
+	if _, err := e.EmbedOne(t.Context(), "x"); fault.KindOf(err) != fault.Unavailable ||
+		fault.Message(err) != "the embedding endpoint at 127.0.0.1:1 cannot be reached" {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestNewRejectsInvalidConfig(t *testing.T) {
-	for _, cfg := range []model.Config{{}, {Provider: "x", Model: "m"}, {Provider: model.OpenAI}, {Provider: model.Azure, Model: "m"}, {Provider: model.Local, Model: "../x"}} {
+	for _, cfg := range []model.Config{{}, {Provider: "x", Model: "m"}, {Provider: model.OpenAI}, {Provider: model.Azure, Model: "m"},
+		{Provider: model.Local, Model: "../x"}} {
 		if _, err := model.New(cfg); err == nil || fault.Message(err) == "" {
 			t.Errorf("%+v: %v", cfg, err)
 		}

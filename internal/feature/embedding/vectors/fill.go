@@ -152,7 +152,8 @@ func (x *Index) embedMissing(ctx context.Context, s *Space, file vectorFile, dim
 			return err
 		}
 		if dimensions != 0 && len(vectors[0]) != dimensions {
-			return fault.New(fault.Unavailable, "the embedding model returned vectors of %d dimensions instead of %d; all vectors are created again", len(vectors[0]), dimensions)
+			return fault.New(fault.Unavailable, "the embedding model returned vectors of %d dimensions instead of %d; all vectors are "+
+				"created again", len(vectors[0]), dimensions)
 		}
 		for i, l := range batch {
 			for _, t := range l.tools {

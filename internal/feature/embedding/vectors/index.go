@@ -68,7 +68,8 @@ func New(cfg Config) *Index {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	x := &Index{cfg: cfg, more: make(chan struct{}, 1), errs: map[activity]error{}, logged: map[string]time.Time{}, queries: map[key]*query{}}
+	x := &Index{cfg: cfg, more: make(chan struct{}, 1), errs: map[activity]error{}, logged: map[string]time.Time{},
+		queries: map[key]*query{}}
 	ctx, end := context.WithCancel(context.Background())
 	x.end, x.spawn = end, func(f func(context.Context)) { x.work.Go(func() { f(ctx) }) }
 	x.spawn(x.run)
@@ -129,5 +130,6 @@ func (x *Index) record(a activity, err error) {
 		return
 	}
 	x.logged[reason] = time.Now()
-	x.cfg.Log.Warn("the embedding model could not "+string(a)+"; search uses words only", "reason", reason, "hint", fault.Hint(err), "error", err)
+	x.cfg.Log.Warn("the embedding model could not "+string(a)+"; search uses words only", "reason", reason, "hint", fault.Hint(err),
+		"error", err)
 }

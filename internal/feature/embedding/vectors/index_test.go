@@ -192,7 +192,8 @@ func TestEndpointErrorIsLoggedOnce(t *testing.T) {
 		}
 	}
 	state := x.State()
-	if !strings.Contains(state.Reason, "status 401") || !strings.Contains(state.Hint, "api_key") || state.Model != "small" || state.Known != 0 {
+	if !strings.Contains(state.Reason, "status 401") || !strings.Contains(state.Hint, "api_key") || state.Model != "small" ||
+		state.Known != 0 {
 		t.Errorf("%+v", state)
 	}
 	if n := strings.Count(log.String(), "status 401"); n == 0 || n > 2 { // once as reason and as error
@@ -357,7 +358,8 @@ func TestDamagedLocalModelIsReported(t *testing.T) {
 	if err := os.Truncate(m.Path, m.Bytes/2); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.Similarities(t.Context(), "tell the weather", nil); n != nil || !strings.Contains(x.State().Reason, "truncated while in use") {
+	if n := s.Similarities(t.Context(), "tell the weather", nil); n != nil || !strings.Contains(x.State().Reason,
+		"truncated while in use") {
 		t.Errorf("%v, %+v", n, x.State())
 	}
 	x, _ = open(t, nil, dir, use)

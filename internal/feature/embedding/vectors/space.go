@@ -109,7 +109,8 @@ func (s *Space) similarities(ctx context.Context, text string, only []int) (*Sim
 	}
 	if len(of[i]) != len(q) { // all tools have the same dimensions
 		s.x.wake()
-		return nil, fault.New(fault.Unavailable, "the embedding model returned a vector of %d dimensions; those of tools have %d", len(q), len(of[i])).
+		return nil, fault.New(fault.Unavailable, "the embedding model returned a vector of %d dimensions; those of tools have %d", len(q),
+			len(of[i])).
 			WithHint("the model of this name seems to have changed; all vectors are created again")
 	}
 	return newSimilarities(q, of), nil

@@ -28,7 +28,8 @@ func Application() []byte {
 	b.Text(50, 640, 8, "1.6 Sex *")
 	b.Radio(50, 622, 75, "sex", "Sex", required, "Female", "Male", "Other")
 	b.Text(310, 640, 8, "1.7 Nationality *")
-	b.Field(310, 620, 235, 17, fmt.Sprintf("/FT /Ch /T (nationality) /TU (Nationality) /Ff %d /DA (/Helv 10 Tf 0 0 0.5 rg) /Opt [[(FR) (France)] [(PL) (Poland)] [(TR) (Turkey)] [(GB) (United Kingdom)]]", required|combo))
+	b.Field(310, 620, 235, 17, fmt.Sprintf("/FT /Ch /T (nationality) /TU (Nationality) /Ff %d /DA (/Helv 10 Tf 0 0 0.5 rg) /Opt [[(FR) "+
+		"(France)] [(PL) (Poland)] [(TR) (Turkey)] [(GB) (United Kingdom)]]", required|combo))
 	b.heading(595, "2  Address and contact")
 	b.labelled(50, 560, 235, "2.1 Street and number *", "addr_street", "Street address", required, "")
 	b.labelled(310, 560, 80, "2.2 Postcode *", "addr_zip", "Postcode", required, "/MaxLen 10")
@@ -37,7 +38,8 @@ func Application() []byte {
 	b.labelled(310, 520, 235, "2.5 Telephone", "contact_tel", "Telephone number", 0, "")
 	b.heading(490, "3  Stay")
 	b.Text(50, 475, 8, "3.1 Purposes")
-	b.Field(50, 425, 235, 46, fmt.Sprintf("/FT /Ch /T (purposes) /TU (Purposes) /Ff %d /DA (/Helv 9 Tf 0 0 0.5 rg) /Opt [(Work) (Study) (Family) (Research)]", multi))
+	b.Field(50, 425, 235, 46, fmt.Sprintf("/FT /Ch /T (purposes) /TU (Purposes) /Ff %d /DA (/Helv 9 Tf 0 0 0.5 rg) /Opt [(Work) (Study) "+
+		"(Family) (Research)]", multi))
 	b.Text(310, 475, 8, "3.2 Reasons *")
 	b.TextField(310, 400, 235, 71, "reasons", "Reasons for the application", required|multiline, "")
 	b.Text(50, 850-842+50, 7, "Form RP-101, page 1 of 2")
@@ -47,7 +49,8 @@ func Application() []byte {
 	for row := range 3 {
 		y := 755 - float64(row)*40
 		b.labelled(50, y, 235, "Name", fmt.Sprintf("child_%d_name", row+1), fmt.Sprintf("Name of child %d", row+1), 0, "")
-		b.labelled(310, y, 110, "Born (DD.MM.YYYY)", fmt.Sprintf("child_%d_born", row+1), fmt.Sprintf("Child %d born (DD.MM.YYYY)", row+1), 0, "")
+		b.labelled(310, y, 110, "Born (DD.MM.YYYY)", fmt.Sprintf("child_%d_born", row+1), fmt.Sprintf("Child %d born (DD.MM.YYYY)", row+1),
+			0, "")
 	}
 	b.heading(630, "5  Declaration")
 	b.CheckBox(50, 605, "consent", "I declare that the information is complete and correct", "Agreed", required)

@@ -65,7 +65,8 @@ func (b *Builder) Rule(x1, y1, x2, y2 float64) {
 
 // Field adds a field of one widget; dict has its entries without the rectangle.
 func (b *Builder) Field(x, y, w, h float64, dict string) int {
-	n := b.Add(fmt.Sprintf("<< /Type /Annot /Subtype /Widget /Rect [%g %g %g %g] /F 4 /MK << /BC [0.4 0.4 0.5] /BG [0.95 0.97 1] >> %s >>", x, y, x+w, y+h, dict))
+	n := b.Add(fmt.Sprintf("<< /Type /Annot /Subtype /Widget /Rect [%g %g %g %g] /F 4 /MK << /BC [0.4 0.4 0.5] /BG [0.95 0.97 1] >> %s >>",
+		x, y, x+w, y+h, dict))
 	b.fields = append(b.fields, n)
 	b.page().annots = append(b.page().annots, n)
 	return n
@@ -73,7 +74,8 @@ func (b *Builder) Field(x, y, w, h float64, dict string) int {
 
 // TextField adds a field for text.
 func (b *Builder) TextField(x, y, w, h float64, name, label string, flags int, more string) int {
-	return b.Field(x, y, w, h, fmt.Sprintf("/FT /Tx /T (%s) /TU (%s) /Ff %d /DA (/Helv 0 Tf 0 0 0.5 rg) %s", escape(name), escape(label), flags, more))
+	return b.Field(x, y, w, h, fmt.Sprintf("/FT /Tx /T (%s) /TU (%s) /Ff %d /DA (/Helv 0 Tf 0 0 0.5 rg) %s", escape(name), escape(label),
+		flags, more))
 }
 
 // appearances adds the two states of a button of size 12.
@@ -86,7 +88,8 @@ func (b *Builder) appearances() (on, off int) {
 // CheckBox adds a checkbox whose state is named on.
 func (b *Builder) CheckBox(x, y float64, name, label, on string, flags int) {
 	yes, off := b.appearances()
-	b.Field(x, y, 12, 12, fmt.Sprintf("/FT /Btn /T (%s) /TU (%s) /Ff %d /V /Off /AS /Off /AP << /N << /%s %d 0 R /Off %d 0 R >> >>", escape(name), escape(label), flags, on, yes, off))
+	b.Field(x, y, 12, 12, fmt.Sprintf("/FT /Btn /T (%s) /TU (%s) /Ff %d /V /Off /AS /Off /AP << /N << /%s %d 0 R /Off %d 0 R >> >>",
+		escape(name), escape(label), flags, on, yes, off))
 }
 
 // Radio adds a group of buttons side by side, with the options as their states and labels.
@@ -96,12 +99,14 @@ func (b *Builder) Radio(x, y, step float64, name, label string, flags int, optio
 	for i, o := range options {
 		yes, off := b.appearances()
 		at := x + float64(i)*step
-		n := b.Add(fmt.Sprintf("<< /Type /Annot /Subtype /Widget /Rect [%g %g %g %g] /F 4 /Parent %d 0 R /AS /Off /AP << /N << /%s %d 0 R /Off %d 0 R >> >> >>", at, y, at+12, y+12, group, o, yes, off))
+		n := b.Add(fmt.Sprintf("<< /Type /Annot /Subtype /Widget /Rect [%g %g %g %g] /F 4 /Parent %d 0 R /AS /Off /AP << /N << /%s %d 0 "+
+			"R /Off %d 0 R >> >> >>", at, y, at+12, y+12, group, o, yes, off))
 		b.page().annots = append(b.page().annots, n)
 		b.Text(at+16, y+2, 9, o)
 		kids = append(kids, fmt.Sprintf("%d 0 R", n))
 	}
-	b.objects[group-1] = fmt.Sprintf("<< /FT /Btn /T (%s) /TU (%s) /Ff %d /V /Off /Kids [%s] >>", escape(name), escape(label), flags|1<<15|1<<14, strings.Join(kids, " "))
+	b.objects[group-1] = fmt.Sprintf("<< /FT /Btn /T (%s) /TU (%s) /Ff %d /V /Off /Kids [%s] >>", escape(name), escape(label),
+		flags|1<<15|1<<14, strings.Join(kids, " "))
 	b.fields = append(b.fields, group)
 }
 
@@ -110,12 +115,14 @@ func (b *Builder) Bytes() []byte {
 	var kids []string
 	for _, p := range b.pages {
 		content := b.Stream("", []byte(p.content.String()))
-		n := b.Add(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /Helv 4 0 R >> >> /Contents %d 0 R /Annots [%s] >>", content, references(p.annots)))
+		n := b.Add(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /Helv 4 0 R >> >> /Contents "+
+			"%d 0 R /Annots [%s] >>", content, references(p.annots)))
 		kids = append(kids, fmt.Sprintf("%d 0 R", n))
 	}
 	b.objects[0] = "<< /Type /Catalog /Pages 2 0 R /AcroForm 3 0 R " + b.Catalog + " >>"
 	b.objects[1] = fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", strings.Join(kids, " "), len(kids))
-	b.objects[2] = fmt.Sprintf("<< /Fields [%s] /DA (/Helv 0 Tf 0 g) /DR << /Font << /Helv 4 0 R >> >> %s >>", references(b.fields), b.AcroForm)
+	b.objects[2] = fmt.Sprintf("<< /Fields [%s] /DA (/Helv 0 Tf 0 g) /DR << /Font << /Helv 4 0 R >> >> %s >>", references(b.fields),
+		b.AcroForm)
 	b.objects[3] = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
 	var out bytes.Buffer
 	out.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")

@@ -52,7 +52,8 @@ func (b Backups) Write(c rewrite.Change) (backup string, err error) {
 		case c.Old == nil:
 			original = saved
 		case !u.Kept:
-			return "", fault.New(fault.Unavailable, "%s was not changed: %s", c.Path, u.Left).WithHint("mend it or move it away, then run the command again")
+			return "", fault.New(fault.Unavailable, "%s was not changed: %s", c.Path, u.Left).
+				WithHint("mend it or move it away, then run the command again")
 		}
 	}
 	w.Created, w.Hash = original == nil, hash(c.New)

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	original = "{\n  // mine\n  \"mcpServers\": {\n    // of x\n    \"x\": {\"command\": \"x\", \"env\": {\"K\": \"secret\"}}, // after x\n    \"y\": {\"command\": \"y\"}\n  },\n  \"count\": 1\n}\n"
+	original = "{\n  // mine\n  \"mcpServers\": {\n    // of x\n    \"x\": {\"command\": \"x\", \"env\": {\"K\": \"secret\"}}, // after " +
+		"x\n    \"y\": {\"command\": \"y\"}\n  },\n  \"count\": 1\n}\n"
 	suffix   = ".sandpiper-backup"
 	edited   = ".sandpiper-edited"
 	reverted = "was changed since; only the changes of sandpiper init were reverted: "
@@ -94,7 +95,8 @@ func TestUndoRestoresUnchangedFileExactly(t *testing.T) {
 	if strings.Contains(read(t, filepath.Join(b.Dir, "init.json")), "secret") {
 		t.Error("the list of changed files contains a secret")
 	}
-	if all, err := b.Undo(true, keepNone); err != nil || len(all) != 1 || all[0].Done != "restored" || strings.Contains(read(t, path), "secret") {
+	if all, err := b.Undo(true, keepNone); err != nil || len(all) != 1 || all[0].Done != "restored" || strings.Contains(read(t, path),
+		"secret") {
 		t.Errorf("dry run: %+v, %v", all, err)
 	}
 	if got := undo(t, b); got != "restored|" || read(t, path) != original {
@@ -137,7 +139,8 @@ func TestUndoOfChangedFileKeepsEdits(t *testing.T) {
 			}
 			now := read(t, path)
 			if strings.Contains(now, "sandpiper") || !strings.Contains(now, "// mine") || !strings.Contains(now, tc.want) ||
-				strings.Contains(now, serverX) == (name == "x added again") || strings.Contains(now, `"y"`) == (name == "a server removed") {
+				strings.Contains(now, serverX) == (name == "x added again") || strings.Contains(now,
+				`"y"`) == (name == "a server removed") {
 				t.Errorf("after undo:\n%s", now)
 			}
 			if _, err := os.Stat(path + suffix); err == nil {
@@ -171,11 +174,13 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 		change func(path string)
 		want   string
 	}{
-		"the backup is not JSON":    {func(path string) { os.WriteFile(path+suffix, []byte("{"), 0o600) }, "|its backup "},
-		"the file was removed":      {func(path string) { os.Remove(path) }, "|it was removed since; its original is "},
-		"the file is not JSON":      {func(path string) { os.WriteFile(path, []byte("{"), 0o600) }, "|it was changed since and cannot be edited; its original is "},
-		"the file is a directory":   {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, "|it is not a regular file"},
-		"the servers are no object": {func(path string) { os.WriteFile(path, []byte(`{"mcpServers": 7}`), 0o600) }, "|it was changed since and cannot be edited; its original is "},
+		"the backup is not JSON": {func(path string) { os.WriteFile(path+suffix, []byte("{"), 0o600) }, "|its backup "},
+		"the file was removed":   {func(path string) { os.Remove(path) }, "|it was removed since; its original is "},
+		"the file is not JSON": {func(path string) { os.WriteFile(path, []byte("{"), 0o600) },
+			"|it was changed since and cannot be edited; its original is "},
+		"the file is a directory": {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, "|it is not a regular file"},
+		"the servers are no object": {func(path string) { os.WriteFile(path, []byte(`{"mcpServers": 7}`), 0o600) },
+			"|it was changed since and cannot be edited; its original is "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, b := applied(t)
@@ -184,7 +189,8 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 			if got := undo(t, b); !strings.HasPrefix(got, tc.want) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
-			if now, _ := os.ReadFile(path); string(now) != string(changed) || name != "the backup is not JSON" && read(t, path+suffix) != original {
+			if now, _ := os.ReadFile(path); string(now) != string(changed) || name != "the backup is not JSON" && read(t,
+				path+suffix) != original {
 				t.Errorf("the file became %s", now)
 			}
 			undo(t, b) // it is still in the list
@@ -196,7 +202,8 @@ func TestUndoWithoutBackup(t *testing.T) {
 	const lost = "|the backup was removed; put these servers back by hand: x"
 	path, b := applied(t)
 	os.Remove(path + suffix)
-	if got := undo(t, b); got != reverted+"removed sandpiper"+lost || strings.Contains(read(t, path), "sandpiper") || !strings.Contains(read(t, path), `"y"`) {
+	if got := undo(t, b); got != reverted+"removed sandpiper"+lost || strings.Contains(read(t, path), "sandpiper") ||
+		!strings.Contains(read(t, path), `"y"`) {
 		t.Errorf("%s: %s", got, read(t, path))
 	}
 	if got := undo(t, b); got != "has no change of sandpiper init any more"+lost {
@@ -236,7 +243,8 @@ func TestUndoKeepsDescriptionOfLostServers(t *testing.T) {
 func TestUndoWithoutList(t *testing.T) {
 	path, b := applied(t)
 	os.Remove(filepath.Join(b.Dir, "init.json"))
-	if got := undo(t, b); got != reverted+"removed sandpiper, put back x|" || strings.Contains(read(t, path), "sandpiper") || !strings.Contains(read(t, path), "secret") {
+	if got := undo(t, b); got != reverted+"removed sandpiper, put back x|" || strings.Contains(read(t, path), "sandpiper") ||
+		!strings.Contains(read(t, path), "secret") {
 		t.Errorf("%s: %s", got, read(t, path))
 	}
 }
@@ -268,7 +276,8 @@ func TestLaterWriteKeepsOriginal(t *testing.T) {
 }
 
 func TestUndoPutsBackComments(t *testing.T) {
-	const commented = "{\r\n  \"mcpServers\": {\r\n    // above\r\n\r\n    /* more */\r\n    \"x\": {\r\n      \"command\": \"x\", // inside\r\n    } /* before */, // after\r\n    \"y\": {}\r\n  },\r\n  \"n\": 1\r\n}\r\n"
+	const commented = "{\r\n  \"mcpServers\": {\r\n    // above\r\n\r\n    /* more */\r\n    \"x\": {\r\n      \"command\": \"x\", // " +
+		"inside\r\n    } /* before */, // after\r\n    \"y\": {}\r\n  },\r\n  \"n\": 1\r\n}\r\n"
 	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": commented})
 	b, path := backupsIn(env), filepath.Join(env.Home, ".cursor/mcp.json")
 	put(t, b, changeOf(t, env, "cursor", "x"))
@@ -312,7 +321,8 @@ func TestUndoPutsBackServersOfCodexAndOfProjects(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Done != reverted+"put back p" || all[1].Done != reverted+"removed sandpiper, put back x" {
 		t.Fatal(all, err)
 	}
-	const want = "model = \"b\"\n\n[tui]\nn = 1\n\n\n# at the end\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nK = \"1\"\n\n"
+	const want = "model = \"b\"\n\n[tui]\nn = 1\n\n\n# at the end\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nK = " +
+		"\"1\"\n\n"
 	if d := gocmp.Diff(want, read(t, codex)); d != "" {
 		t.Error(d)
 	}
@@ -328,7 +338,8 @@ func TestUndoPutsBackReplacedEntry(t *testing.T) {
 	b, path := backupsIn(env), filepath.Join(env.Home, ".cursor/mcp.json")
 	put(t, b, changeOf(t, env, "cursor"))
 	replace(t, path, `"n": 1`, `"n": 2`)
-	if got := undo(t, b); got != reverted+"removed sandpiper, put back sandpiper|" || !strings.Contains(read(t, path), `{"command": "old", "disabled": true}`) {
+	if got := undo(t, b); got != reverted+"removed sandpiper, put back sandpiper|" || !strings.Contains(read(t, path),
+		`{"command": "old", "disabled": true}`) {
 		t.Errorf("%s: %s", got, read(t, path))
 	}
 }
@@ -386,7 +397,8 @@ func TestUndoRemovesFileThatDidNotExist(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for add, want := range map[string]string{"": "removed; there was none before|", "\n": "removed; there was none before|", "// mine\n": reverted + "removed sandpiper|"} {
+	for add, want := range map[string]string{"": "removed; there was none before|", "\n": "removed; there was none before|",
+		"// mine\n": reverted + "removed sandpiper|"} {
 		c := changeOf(t, env, "gemini")
 		put(t, b, c)
 		write(t, c.Path, read(t, c.Path)+add)

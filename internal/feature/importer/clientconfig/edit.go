@@ -138,7 +138,8 @@ func (f File) entryText(l *Launch, end string) string {
 	program := `"command": ` + quoted(l.Command) + `, "args": ` + quotedList(l.Args...) + "}"
 	switch {
 	case f.toml:
-		text := "[" + strings.Join(f.table, ".") + "." + EntryName + "]" + end + "command = " + quoted(l.Command) + end + "args = " + quotedList(l.Args...) + end
+		text := "[" + strings.Join(f.table, ".") + "." + EntryName + "]" + end + "command = " + quoted(l.Command) + end + "args = " +
+			quotedList(l.Args...) + end
 		if l.Approved {
 			text += Approval + " # codex exec refuses the tools otherwise" + end
 		}

@@ -23,16 +23,22 @@ var edits = []struct {
 	file             File
 	text, put, dropX string
 }{
-	{"empty file", inJSON, "", "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}\n  }\n}\n", ""},
+	{"empty file", inJSON, "", "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}\n  }\n}\n",
+		""},
 	{"other keys, tabs and CRLF", inJSON, "{\r\n\t\"a\": 1\r\n}\r\n",
-		"{\r\n\t\"mcpServers\": {\r\n\t\t\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}\r\n\t},\r\n\t\"a\": 1\r\n}\r\n", ""},
+		"{\r\n\t\"mcpServers\": {\r\n\t\t\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}\r\n\t},\r\n\t\"a\": 1\r\n}\r\n",
+		""},
 	{"comments and trailing commas", inJSON,
-		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n  },\n}\n",
-		"// mine\n{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n  },\n}\n",
-		"// mine\n{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n    \"a\": {}, // of a\n    \"b\": {}, // of b\n  },\n}\n"},
+		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of " +
+			"b\n  },\n}\n",
+		"// mine\n{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n    \"a\": {}, // of " +
+			"a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n  },\n}\n",
+		"// mine\n{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n    \"a\": {}, // of " +
+			"a\n    \"b\": {}, // of b\n  },\n}\n"},
 	{"the last entry is dropped", inJSON,
 		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"x\": {} // of x\n}}",
-		"{\"mcpServers\": {\n  \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n  \"a\": {}, // of a\n  \"x\": {} // of x\n}}",
+		"{\"mcpServers\": {\n  \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n  \"a\": {}, // of a\n  \"x\": {} // " +
+			"of x\n}}",
 		"{\"mcpServers\": {\n  \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n  \"a\": {} // of a\n}}"},
 	{"compact JSON", inJSON, `{"mcpServers":{"x":{"command":"x"}}}`,
 		"{\"mcpServers\":{\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\"x\":{\"command\":\"x\"}}}",
@@ -42,16 +48,20 @@ var edits = []struct {
 		"{\"mcpServers\": {\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}}}"},
 	{"an older entry of Sandpiper", inJSON, "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"old\"} // ours\n  }\n}\n",
 		"{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]} // ours\n  }\n}\n", ""},
-	{"a byte order mark", inJSON, "\ufeff{\"a\":1}", "\ufeff{\"mcpServers\": {\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}},\"a\":1}", ""},
+	{"a byte order mark", inJSON, "\ufeff{\"a\":1}", "\ufeff{\"mcpServers\": {\"sandpiper\": {\"command\": \"sandpiper\", \"args\": " +
+		"[\"serve\"]}},\"a\":1}", ""},
 	{"not an object", inJSON, `[1]`, "-", "-"},
 	{"invalid JSON", inJSON, `{"a": }`, "-", "-"},
 	{"servers are not a table", inJSON, `{"mcpServers": 7}`, "-", "-"},
 	{"empty TOML", inTOML, "", "[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n", ""},
 	{"TOML with comments", inTOML,
-		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# of tui\n[tui]\nn = 1 # end",
-		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n",
+		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# " +
+			"of tui\n[tui]\nn = 1 # end",
+		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# " +
+			"of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n",
 		"# mine\nmodel = 'o'\n\n# of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n"},
-	{"TOML with CRLF", inTOML, "a = 1\r\n", "a = 1\r\n\r\n[mcp_servers.sandpiper]\r\ncommand = \"sandpiper\"\r\nargs = [\"serve\"]\r\n", ""},
+	{"TOML with CRLF", inTOML, "a = 1\r\n", "a = 1\r\n\r\n[mcp_servers.sandpiper]\r\ncommand = \"sandpiper\"\r\nargs = [\"serve\"]\r\n",
+		""},
 	{"TOML inline tables", inTOML, "mcp_servers = {x = {command = \"x\"}}\n", "-", "-"},
 	{"invalid TOML", inTOML, "a = \n", "-", "-"},
 }
@@ -84,7 +94,8 @@ func TestEditKeepsAllOtherText(t *testing.T) {
 
 func TestEntryFormatOfEachClient(t *testing.T) {
 	vscode := File{Client: Client{ID: "vscode"}, table: []string{"servers"}}
-	if got := string(vscode.Snippet(launch)); got != "{\n  \"servers\": {\n    \"sandpiper\": {\"type\": \"stdio\", \"command\": \"sandpiper\", \"args\": [\"serve\"]}\n  }\n}\n" {
+	if got := string(vscode.Snippet(launch)); got != "{\n  \"servers\": {\n    \"sandpiper\": {\"type\": \"stdio\", \"command\": "+
+		"\"sandpiper\", \"args\": [\"serve\"]}\n  }\n}\n" {
 		t.Error(got)
 	}
 	unusual := Launch{Command: `C:\Tools\sand "piper".exe`, Args: []string{"a\tb", "ü<&>"}}

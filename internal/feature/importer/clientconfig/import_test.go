@@ -108,16 +108,23 @@ func TestFindReadsEveryClient(t *testing.T) {
 			"github": {"type": "stdio", "command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdefghij"}}},
 			"projects": {"HOME/shop": {"mcpServers": {"notes": {"command": "node", "args": ["./notes.js"]}}},
 				"HOME/gone": {"mcpServers": {"old": {"command": "x"}}}}}`,
-		".config/Claude/claude_desktop_config.json": `{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server-filesystem", "/data"]}}}`,
+		".config/Claude/claude_desktop_config.json": `{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server-filesystem", ` +
+			`"/data"]}}}`,
 		".cursor/mcp.json": `{"mcpServers": { // with comments
 			"github": {"command": "npx", "args": ["-y", "server-github"], "env": {"GITHUB_TOKEN": "${env:GITHUB_TOKEN}"}},
 			"remote": {"url": "https://example.com/mcp", "headers": {"X-Api-Key": "k123"}}, },}`,
 		".config/Code/User/mcp.json": `{"inputs": [{"id": "ask-key", "type": "promptString", "description": "Key of ask", "password": true}],
 			"servers": {"ask": {"type": "http", "url": "https://ask.example/mcp", "headers": {"Authorization": "Bearer ${input:ask-key}"}}}}`,
-		".config/Code/User/settings.json":            `{"editor.tabSize": 2, "mcp": {"servers": {"older": {"type": "sse", "url": "http://localhost:1/sse"}}}}`,
-		".config/Code/User/profiles/1a/mcp.json":     `{"servers": {"of-profile": {"command": "p", "cwd": "${userHome}/p"}}}`,
-		".codex/config.toml":                         "model = \"o\"\n[mcp_servers.z]\nurl = \"https://z.example\"\nbearer_token_env_var = \"Z_TOKEN\"\nenv_http_headers = {\"X-Org\" = \"ORG\"}\nhttp_headers = {\"X-Kind\" = \"a\"}\ntool_timeout_sec = 1.5\n[mcp_servers.a]\ncommand = \"a\"\nargs = []\nenv_vars = [\"SITE\", {name = \"ELSEWHERE\", source = \"remote\"}]\nenabled_tools = [\"x\"]\n[mcp_servers.a.env]\nLEVEL = \"2\"\n",
-		".gemini/settings.json":                      `{"mcpServers": {"g": {"httpUrl": "https://g.example/mcp", "headers": {"Authorization": "Bearer $G_TOKEN"}, "timeout": 2000}, "s": {"url": "https://g.example/sse"}, "x": {"command": "x"}}, "mcp": {"excluded": ["x"]}}`,
+		".config/Code/User/settings.json": `{"editor.tabSize": 2, "mcp": {"servers": {"older": {"type": "sse", "url": ` +
+			`"http://localhost:1/sse"}}}}`,
+		".config/Code/User/profiles/1a/mcp.json": `{"servers": {"of-profile": {"command": "p", "cwd": "${userHome}/p"}}}`,
+		".codex/config.toml": "model = \"o\"\n[mcp_servers.z]\nurl = \"https://z.example\"\nbearer_token_env_var " +
+			"= \"Z_TOKEN\"\nenv_http_headers = {\"X-Org\" = \"ORG\"}\nhttp_headers = {\"X-Kind\" = \"a\"}\ntool_timeout_sec = " +
+			"1.5\n[mcp_servers.a]\ncommand = \"a\"\nargs = []\nenv_vars = [\"SITE\", {name = \"ELSEWHERE\", source = " +
+			"\"remote\"}]\nenabled_tools = [\"x\"]\n[mcp_servers.a.env]\nLEVEL = \"2\"\n",
+		".gemini/settings.json": `{"mcpServers": {"g": {"httpUrl": "https://g.example/mcp", "headers": ` +
+			`{"Authorization": "Bearer $G_TOKEN"}, "timeout": 2000}, "s": {"url": "https://g.example/sse"}, "x": {"command": "x"}}, ` +
+			`"mcp": {"excluded": ["x"]}}`,
 		".gemini/mcp-server-enablement.json":         `{"s": {"enabled": false}}`,
 		"shop/.mcp.json":                             `{"mcpServers": {"shop": {"command": "shop"}}}`,
 		".config/Code/User/globalStorage/other.json": `{"servers": {"unseen": {"command": "x"}}}`,
@@ -150,11 +157,13 @@ $ Z_TOKEN for z set=false
 
 func TestFindReadsProjectFiles(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{
-		".claude.json":               `{"projects": {"HOME/shop": {"disabledMcpjsonServers": ["off"]}}}`,
-		"shop/.mcp.json":             `{"mcpServers": {"db": {"command": "node", "args": ["${CLAUDE_PROJECT_DIR}/db.js", "${MODE:-fast}"]}, "off": {"command": "x"}}}`,
-		"shop/.cursor/mcp.json":      `{"mcpServers": {"rel": {"command": "./run", "cwd": "tools", "envFile": ".env.local"}}}`,
-		"shop/.env.local":            "# ours\nexport STRIPE=1\nBAD NAME=2\n",
-		"shop/.vscode/mcp.json":      `{"servers": {"ws": {"command": "node", "args": ["${workspaceFolder}/${workspaceFolderBasename}.js"]}}}`,
+		".claude.json": `{"projects": {"HOME/shop": {"disabledMcpjsonServers": ["off"]}}}`,
+		"shop/.mcp.json": `{"mcpServers": {"db": {"command": "node", "args": ["${CLAUDE_PROJECT_DIR}/db.js", ` +
+			`"${MODE:-fast}"]}, "off": {"command": "x"}}}`,
+		"shop/.cursor/mcp.json": `{"mcpServers": {"rel": {"command": "./run", "cwd": "tools", "envFile": ".env.local"}}}`,
+		"shop/.env.local":       "# ours\nexport STRIPE=1\nBAD NAME=2\n",
+		"shop/.vscode/mcp.json": `{"servers": {"ws": {"command": "node", "args": ` +
+			`["${workspaceFolder}/${workspaceFolderBasename}.js"]}}}`,
 		"shop/.codex/config.toml":    "[mcp_servers.c]\ncommand = \"c\"\n",
 		"shop/.gemini/settings.json": `{"mcpServers": {"g": {"command": "g"}}}`,
 	})
@@ -186,7 +195,8 @@ large (cursor): l ; its envFile is not imported: it cannot be read
 
 func TestTimeoutIsAtMostOneDay(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{
-		".cursor/mcp.json":   `{"mcpServers": {"a": {"command": "a", "timeout": 1e300}, "b": {"command": "b", "timeout": "Inf"}, "n": {"command": "n", "timeout": "NaN"}}}`,
+		".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "timeout": 1e300}, "b": {"command": "b", "timeout": "Inf"}, "n": ` +
+			`{"command": "n", "timeout": "NaN"}}}`,
 		".codex/config.toml": "[mcp_servers.c]\ncommand = \"c\"\ntool_timeout_sec = 1e30\n",
 	})
 	expect(t, env, clientconfig.Find(env, false), "a (cursor): a  24h0m0s\nb (cursor): b  24h0m0s\nn (cursor): n \nc (codex): c  24h0m0s\n")
@@ -199,9 +209,10 @@ func TestFindUsesPathsOfOperatingSystem(t *testing.T) {
 		desktop, code string
 		environ       []string
 	}{
-		"linux":   {"xdg/Claude", "xdg/Code/User", []string{"XDG_CONFIG_HOME=HOME/xdg"}},
-		"darwin":  {"Library/Application Support/Claude", "Library/Application Support/Code - Insiders/User", nil},
-		"windows": {"Local/Packages/Claude_pzs8/LocalCache/Roaming/Claude", "Roaming/Code/User", []string{"APPDATA=HOME/Roaming", "LOCALAPPDATA=HOME/Local"}},
+		"linux":  {"xdg/Claude", "xdg/Code/User", []string{"XDG_CONFIG_HOME=HOME/xdg"}},
+		"darwin": {"Library/Application Support/Claude", "Library/Application Support/Code - Insiders/User", nil},
+		"windows": {"Local/Packages/Claude_pzs8/LocalCache/Roaming/Claude", "Roaming/Code/User",
+			[]string{"APPDATA=HOME/Roaming", "LOCALAPPDATA=HOME/Local"}},
 	} {
 		t.Run(system, func(t *testing.T) {
 			env := newEnv(t, system, map[string]string{
@@ -222,10 +233,12 @@ func TestFindReportsInvalidFilesAndReadsOthers(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{
 		".claude.json": "{\n  \"mcpServers\": {\n    \"a\": {\"env\": {\"K\": ghp_secretsecretsecret}}\n  }\n}",
 		".config/Claude/claude_desktop_config.json": strings.Repeat("[", 50_000),
-		".cursor/mcp.json":                          `{"mcpServers": {"good": {"command": "g"}, "bad": 7, "empty": {}, "both": {"command": "x", "url": "http://x"}, "ftp": {"url": "ftp://x"}, "odd": {"type": "ws", "url": "http://x"}, "n": {"command": "x", "args": "y"}}}`,
-		".config/Code/User/mcp.json":                `{"servers": []}`,
-		".codex/config.toml":                        "a = 1\nb = sk-secretsecretsecret\n",
-		".gemini/settings.json":                     "",
+		".cursor/mcp.json": `{"mcpServers": {"good": {"command": "g"}, "bad": 7, "empty": {}, "both": ` +
+			`{"command": "x", "url": "http://x"}, "ftp": {"url": "ftp://x"}, "odd": {"type": "ws", "url": "http://x"}, "n": {"command": ` +
+			`"x", "args": "y"}}}`,
+		".config/Code/User/mcp.json": `{"servers": []}`,
+		".codex/config.toml":         "a = 1\nb = sk-secretsecretsecret\n",
+		".gemini/settings.json":      "",
 	})
 	expect(t, env, clientconfig.Find(env, false), `
 good (cursor): g 
@@ -256,8 +269,10 @@ func TestFindMergesEqualServersAndRenamesOthers(t *testing.T) {
 		".claude.json": `{"mcpServers": {"same": {"command": "s"}, "acc": {"command": "a", "env": {"TOKEN": "one-one-one"}}},
 			"projects": {"HOME/shop": {"mcpServers": {"here": {"command": "npx", "args": ["h"]}, "own": {"command": "./own"}}},
 			             "HOME": {"mcpServers": {"here": {"command": "npx", "args": ["h"]}, "own": {"command": "./own"}}}}}`,
-		".cursor/mcp.json":      `{"mcpServers": {"other-name": {"command": "s"}, "acc": {"command": "a", "env": {"TOKEN": "two-two-two"}}, "u": {"url": "https://u.example/mcp"}}}`,
-		".gemini/settings.json": `{"mcpServers": {"ACC": {"command": "a", "env": {"TOKEN": "three-three"}}, "u": {"httpUrl": "https://u.example/mcp/"}}}`,
+		".cursor/mcp.json": `{"mcpServers": {"other-name": {"command": "s"}, "acc": {"command": "a", "env": {"TOKEN": ` +
+			`"two-two-two"}}, "u": {"url": "https://u.example/mcp"}}}`,
+		".gemini/settings.json": `{"mcpServers": {"ACC": {"command": "a", "env": {"TOKEN": "three-three"}}, "u": {"httpUrl": ` +
+			`"https://u.example/mcp/"}}}`,
 	})
 	expect(t, env, clientconfig.Find(env, false), `
 same (claude-code cursor): s 
@@ -287,7 +302,8 @@ $ OTHER_KEY for a set=true from mcp.json
 
 func TestFindKeepsReferencesApartFromSecretsOfOthers(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{
-		".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"TOKEN": "${env:TOKEN}"}}, "b": {"command": "b", "env": {"TOKEN": "of-b"}}}}`,
+		".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"TOKEN": "${env:TOKEN}"}}, "b": {"command": "b", "env": ` +
+			`{"TOKEN": "of-b"}}}}`,
 	})
 	expect(t, env, clientconfig.Find(env, false), `
 a (cursor): a  map[TOKEN:${TOKEN}]
@@ -306,7 +322,8 @@ func TestFindReportsUnsupportedReferences(t *testing.T) {
 		"${file:/etc/shadow}":         "it refers to ${file:/etc/shadow}, which only Cursor supports",
 		"${CLAUDE_PLUGIN_ROOT:bogus}": "it refers to ${CLAUDE_PLUGIN_ROOT:bogus}, which only Cursor supports",
 	} {
-		env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "args": ["` + value + `"]}}}`})
+		env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "args": ["` + value +
+			`"]}}}`})
 		expect(t, env, clientconfig.Find(env, false), "- a (cursor): "+why+"\n")
 	}
 }
@@ -349,16 +366,22 @@ func TestFindSkipsSandpiper(t *testing.T) {
 
 func TestServersOfFurtherClients(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{
-		".codeium/windsurf/mcp_config.json": `{"mcpServers": {"a": {"command": "cmd-a", "args": ["-x"]}, "b": {"serverUrl": "https://b.example/mcp"}}}`,
-		".config/zed/settings.json":         `{/* mine */ "theme": "One", "context_servers": {"c": {"source": "custom", "command": "cmd-c", "args": ["1"]}, "d": {"command": {"path": "cmd-d", "args": ["2"]}}, "e": {"url": "https://e.example/mcp"}}}`,
-		".config/opencode/opencode.jsonc":   `{"mcp": {"f": {"type": "local", "command": ["cmd-f", "--y"], "environment": {"K": "{env:K}"}}, "g": {"type": "remote", "url": "https://g.example/mcp"}, "h": {"type": "local", "command": ["x"], "enabled": false}}}`,
-		".junie/mcp/mcp.json":               `{"mcpServers": {"i": {"command": "cmd-i"}}}`,
+		".codeium/windsurf/mcp_config.json": `{"mcpServers": {"a": {"command": "cmd-a", "args": ["-x"]}, "b": {"serverUrl": ` +
+			`"https://b.example/mcp"}}}`,
+		".config/zed/settings.json": `{/* mine */ "theme": "One", "context_servers": {"c": {"source": "custom", "command": ` +
+			`"cmd-c", "args": ["1"]}, "d": {"command": {"path": "cmd-d", "args": ["2"]}}, "e": {"url": "https://e.example/mcp"}}}`,
+		".config/opencode/opencode.jsonc": `{"mcp": {"f": {"type": "local", "command": ["cmd-f", "--y"], "environment": {"K": ` +
+			`"{env:K}"}}, "g": {"type": "remote", "url": "https://g.example/mcp"}, "h": {"type": "local", "command": ["x"], "enabled": ` +
+			`false}}}`,
+		".junie/mcp/mcp.json": `{"mcpServers": {"i": {"command": "cmd-i"}}}`,
 	})
 	got := map[string]string{}
 	for _, s := range clientconfig.Find(env, false).Servers {
-		got[s.Name] = strings.TrimSpace(s.From[0].File.Client.ID + " " + strings.Join(append([]string{s.Command}, s.Args...), " ") + s.URL + " " + s.Env["K"])
+		got[s.Name] = strings.TrimSpace(s.From[0].File.Client.ID + " " + strings.Join(append([]string{s.Command}, s.Args...),
+			" ") + s.URL + " " + s.Env["K"])
 	}
-	want := map[string]string{"a": "windsurf cmd-a -x", "b": "windsurf https://b.example/mcp", "c": "zed cmd-c 1", "d": "zed cmd-d 2", "e": "zed https://e.example/mcp",
+	want := map[string]string{"a": "windsurf cmd-a -x", "b": "windsurf https://b.example/mcp", "c": "zed cmd-c 1", "d": "zed cmd-d 2",
+		"e": "zed https://e.example/mcp",
 		"f": "opencode cmd-f --y ${K}", "g": "opencode https://g.example/mcp", "i": "junie cmd-i"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -368,21 +391,24 @@ func TestServersOfFurtherClients(t *testing.T) {
 func TestFirstFrameworksServerIsNotImported(t *testing.T) {
 	env := newEnv(t, "linux", nil)
 	for entry, want := range map[string]bool{
-		`{"command": "/mnt/agentic-system/.venv/bin/python3", "args": ["/mnt/agentic-system/mcp-servers/code-execution-mcp/src/code_execution_mcp/server.py"]}`: true,
-		`{"command": "py", "args": ["C:\\mcp\\src\\code_execution_mcp\\server.py"]}`:                                                                            true,
-		`{"command": "uv", "args": ["run", "python", "-m", "code_execution_mcp.server"]}`:                                                                       true,
-		`{"command": "npx", "args": ["-y", "code-execution-mcp"]}`:                                                                                              false,
+		`{"command": "/mnt/agentic-system/.venv/bin/python3", "args": ` +
+			`["/mnt/agentic-system/mcp-servers/code-execution-mcp/src/code_execution_mcp/server.py"]}`: true,
+		`{"command": "py", "args": ["C:\\mcp\\src\\code_execution_mcp\\server.py"]}`:      true,
+		`{"command": "uv", "args": ["run", "python", "-m", "code_execution_mcp.server"]}`: true,
+		`{"command": "npx", "args": ["-y", "code-execution-mcp"]}`:                        false,
 	} {
 		write(t, filepath.Join(env.Home, ".cursor/mcp.json"), `{"mcpServers": {"code-execution": `+entry+`}}`)
 		f := clientconfig.Find(env, false)
-		if got := len(f.Skipped) == 1 && strings.HasPrefix(f.Skipped[0].Reason, "Sandpiper replaces it"); got != want || len(f.Servers)+len(f.Skipped) != 1 {
+		if got := len(f.Skipped) == 1 && strings.HasPrefix(f.Skipped[0].Reason, "Sandpiper replaces it"); got != want ||
+			len(f.Servers)+len(f.Skipped) != 1 {
 			t.Errorf("%s is skipped: %t, want %t", entry, got, want)
 		}
 	}
 }
 
 func TestFoundPrintsNoSecrets(t *testing.T) {
-	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2-hunter2"}}}}`})
+	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": ` +
+		`"hunter2-hunter2"}}}}`})
 	f := clientconfig.Find(env, false)
 	if text := fmt.Sprintf("%v %+v %#v", f, f, f.Variables); strings.Contains(text, "hunter2") {
 		t.Errorf("printed %s", text)

@@ -132,7 +132,8 @@ func memberText(text []byte, table []string, name string) (member, after string)
 	if beforeComma := bytes.TrimSpace(m.Value.AfterExtra); len(beforeComma) > 0 {
 		sameLine = slices.Concat([]byte(" "), beforeComma, []byte(lineEnd(text)), sameLine)
 	}
-	return string(bytes.TrimLeft(above, " \t\r\n")) + string(text[m.Name.StartOffset:m.Value.EndOffset]), string(bytes.TrimRight(sameLine, " \t\r"))
+	return string(bytes.TrimLeft(above, " \t\r\n")) + string(text[m.Name.StartOffset:m.Value.EndOffset]),
+		string(bytes.TrimRight(sameLine, " \t\r"))
 }
 
 // insertMember adds a member and the comment after it to the start of a table, on a line of its own unless

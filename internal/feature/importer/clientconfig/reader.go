@@ -146,7 +146,8 @@ var notImported = []struct {
 	sentence string
 	keys     []string
 }{
-	{"its tool filter (%s) is not imported; all its tools can be called", []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"}},
+	{"its tool filter (%s) is not imported; all its tools can be called",
+		[]string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"}},
 	{"its authentication (%s) is not imported", []string{"oauth", "auth", "headersHelper", "authProviderType"}},
 	{"its sandbox (%s) is not imported", []string{"sandboxEnabled", "sandbox", "experimental_environment"}},
 }

@@ -165,7 +165,8 @@ func (f File) revert(u *Undone, w written, now, saved []byte) {
 	case err != nil:
 		u.Done, u.Left = "", "it was changed since and cannot be edited; remove the entry "+EntryName+" by hand"
 	case w.Created && f.isEmpty(text):
-		u.Done = strings.Replace(u.Done, "was changed since; only the changes of sandpiper init were reverted: removed "+EntryName, "removed; there was none before", 1)
+		u.Done = strings.Replace(u.Done, "was changed since; only the changes of sandpiper init were reverted: removed "+EntryName,
+			"removed; there was none before", 1)
 	default:
 		u.text = text
 	}

@@ -66,7 +66,8 @@ func FuzzUndo(f *testing.F) {
 			}
 		}
 		got, err := file.parse(undo(text, now))
-		if want, is := others(before.root, file.table, nil), others(got.root, file.table, nil); err != nil || len(want)+len(is) > 0 && !reflect.DeepEqual(want, is) {
+		if want, is := others(before.root, file.table, nil), others(got.root, file.table, nil); err != nil ||
+			len(want)+len(is) > 0 && !reflect.DeepEqual(want, is) {
 			t.Errorf("%q became %q and %v, %v", text, now, got.root, err)
 		}
 	})

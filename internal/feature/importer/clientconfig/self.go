@@ -18,7 +18,8 @@ const reasonReplaced = "Sandpiper replaces it: remove it from that client"
 func isReplaced(s Server) bool {
 	return slices.ContainsFunc(append([]string{s.Command}, s.Args...), func(word string) bool {
 		word = strings.ReplaceAll(word, `\`, "/")
-		return word == "code_execution_mcp" || word == "code_execution_mcp.server" || strings.HasSuffix(word, "/code_execution_mcp/server.py")
+		return word == "code_execution_mcp" || word == "code_execution_mcp.server" || strings.HasSuffix(word,
+			"/code_execution_mcp/server.py")
 	})
 }
 

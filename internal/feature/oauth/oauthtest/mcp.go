@@ -16,7 +16,8 @@ func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
 	if resource == "" {
 		resource = s.URL
 	}
-	answer(w, http.StatusOK, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer}, "scopes_supported": []string{"read"}})
+	answer(w, http.StatusOK, map[string]any{"resource": resource, "authorization_servers": []string{s.Issuer},
+		"scopes_supported": []string{"read"}})
 }
 
 // mcp is the MCP server, which requires tokens. It has one tool, which returns its argument.

@@ -187,7 +187,8 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	s.count["register"]++
 	id := "client-" + rand.Text()
 	s.clients[id] = client{method: want.Method, redirects: want.Redirects}
-	answer(w, http.StatusCreated, map[string]any{"client_id": id, "token_endpoint_auth_method": want.Method, "redirect_uris": want.Redirects})
+	answer(w, http.StatusCreated, map[string]any{"client_id": id, "token_endpoint_auth_method": want.Method,
+		"redirect_uris": want.Redirects})
 }
 
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +201,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	case !known && q.Get("client_id") != s.Client || known && !slices.Contains(c.redirects, q.Get("redirect_uri")):
 		http.Error(w, "unknown client", http.StatusBadRequest)
 		return
-	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("resource") != s.URL:
+	case q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" ||
+		q.Get("resource") != s.URL:
 		http.Error(w, "incomplete request", http.StatusBadRequest)
 		return
 	}
@@ -301,7 +303,8 @@ func (s *Server) issue(w http.ResponseWriter, g grant, renewable bool) {
 	g.end = time.Now().Add(life)
 	access := s.secret("access-")
 	s.access[access] = g
-	m := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": int(life / time.Second), "scope": strings.Join(g.scopes, " ")}
+	m := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": int(life / time.Second),
+		"scope": strings.Join(g.scopes, " ")}
 	if renewable {
 		refresh := s.secret("refresh-")
 		s.refresh[refresh] = g

@@ -56,7 +56,8 @@ func (b *builder) tokenPlace(schemes node, r *reader) error {
 		return schemes.errorf("the document has tokens asked for at %.100q: %s", b.result.tokenURL, fault.Message(err)).WithHint("%s", hint)
 	}
 	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.cfg.isListedHost(u.Host) {
-		return schemes.errorf("the document has tokens asked for at another host, %s", sanitize.Line(u.Host, 100)).WithHint("if that is right, %s", hint)
+		return schemes.errorf("the document has tokens asked for at another host, %s", sanitize.Line(u.Host, 100)).
+			WithHint("if that is right, %s", hint)
 	}
 	b.result.tokenURL = u.String()
 	return nil
@@ -106,7 +107,10 @@ func (a *API) credentials(ctx context.Context, doc *compiled, op *operation) (c 
 		}
 	}
 	if auth.Client != nil {
-		if c.token, err = a.tokens.get(ctx, func(ctx context.Context) (*oauth2.Token, error) { return a.requestToken(ctx, doc) }); err != nil {
+		if c.token, err = a.tokens.get(ctx, func(ctx context.Context) (*oauth2.Token,
+			error) {
+			return a.requestToken(ctx, doc)
+		}); err != nil {
 			return c, err
 		}
 		c.headers["Authorization"] = "Bearer " + c.token
@@ -250,7 +254,8 @@ func tokenError(ctx context.Context, host string, err error) error {
 		return context.Cause(ctx)
 	case answered && (answer.Response.StatusCode == 400 || answer.Response.StatusCode == 401 || answer.Response.StatusCode == 403):
 		reason := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
-		return downError{fault.New(fault.Denied, "was refused a token by %s: %s", host, sanitize.Line(reason+" "+answer.Response.Status, 300)).
+		return downError{fault.New(fault.Denied, "was refused a token by %s: %s", host,
+			sanitize.Line(reason+" "+answer.Response.Status, 300)).
 			WithHint("check client_credentials of the server")}
 	case answered:
 		return fault.New(fault.Unavailable, "could not get a token: %s answered %s", host, sanitize.Line(answer.Response.Status, 100))

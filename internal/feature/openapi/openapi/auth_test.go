@@ -20,7 +20,8 @@ import (
 func newEchoAPI(t *testing.T, auth openapi.Auth) *openapi.API {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response(w, "text/plain", fmt.Sprint(r.URL.RawQuery, "|", r.Header.Get("Authorization"), "|", r.Header.Get("X-Key"), "|", r.Header.Get("Cookie")))
+		response(w, "text/plain", fmt.Sprint(r.URL.RawQuery, "|", r.Header.Get("Authorization"), "|", r.Header.Get("X-Key"), "|",
+			r.Header.Get("Cookie")))
 	}))
 	t.Cleanup(s.Close)
 	return open(t, openapi.Config{Source: openapi.Source{Auth: auth}}, at(s.URL, `
@@ -41,7 +42,8 @@ func TestCredentialsAreSentAsConfigured(t *testing.T) {
 		{openapi.Auth{Bearer: "b"}, `{"q":"1"}`, "q=1|Bearer b||"},
 		{openapi.Auth{Basic: &openapi.Basic{User: "u", Password: "p"}}, `{}`, "|Basic dTpw||"},
 		{openapi.Auth{Key: &openapi.APIKey{Value: "k"}}, `{"x-key":"not this one"}`, "||k|"},
-		{openapi.Auth{Key: &openapi.APIKey{In: "query", Name: "key", Value: "k&"}}, `{"q":"1","key":"nor this","x-key":"x"}`, `q=1\u0026key=k%26||x|`},
+		{openapi.Auth{Key: &openapi.APIKey{In: "query", Name: "key", Value: "k&"}}, `{"q":"1","key":"nor this","x-key":"x"}`,
+			`q=1\u0026key=k%26||x|`},
 		{openapi.Auth{Key: &openapi.APIKey{In: "cookie", Name: "key", Value: "k"}}, `{"c":"1"}`, "|||c=1; key=k"},
 		{openapi.Auth{Bearer: "b", Key: &openapi.APIKey{In: "query", Name: "key", Value: "k"}}, `{}`, "key=k|Bearer b||"},
 	} {
@@ -49,7 +51,8 @@ func TestCredentialsAreSentAsConfigured(t *testing.T) {
 		wantResult(t, a, "get", c.args, `"`+c.want+`"`)
 		wantResult(t, a, "open", `{}`, `"|||"`)
 	}
-	if in := string(definitions(t, newEchoAPI(t, openapi.Auth{Key: &openapi.APIKey{Value: "k"}}))["get"].Input); strings.Contains(in, "x-key") {
+	if in := string(definitions(t, newEchoAPI(t, openapi.Auth{Key: &openapi.APIKey{Value: "k"}}))["get"].Input); strings.Contains(in,
+		"x-key") {
 		t.Errorf("a configured parameter can be passed as an argument: %s", in)
 	}
 }
@@ -152,10 +155,15 @@ func TestExpiredTokenIsReplaced(t *testing.T) {
 
 func TestTokenRequestErrors(t *testing.T) {
 	s, a := clients(t, "wrong")
-	wantFailure(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL, "http://")+": invalid_client who are you 401 Unauthorized | check client_credentials")
+	wantFailure(t, a, "get", `{}`, "was refused a token by "+strings.TrimPrefix(s.URL,
+		"http://")+": invalid_client who are you 401 Unauthorized | check client_credentials")
 	for want, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"answered 500 Internal Server Error": func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(500); return true },
-		"sent an invalid response":           func(w http.ResponseWriter, _ *http.Request) bool { response(w, "text/html", "<html>"); return true },
+		"sent an invalid response": func(w http.ResponseWriter,
+			_ *http.Request) bool {
+			response(w, "text/html", "<html>")
+			return true
+		},
 	} {
 		s.mu.Lock()
 		s.answer = answer
@@ -187,13 +195,15 @@ func TestMissingSecretIsReported(t *testing.T) {
 		return value, nil
 	}}
 	for what, auth := range map[string]openapi.Auth{
-		"auth.bearer":                           {Bearer: "${T}"},
-		"auth.basic.password":                   {Basic: &openapi.Basic{User: "u", Password: "${T}"}},
-		"auth.key.value":                        {Key: &openapi.APIKey{In: "header", Name: "K", Value: "${T}"}},
-		"auth.client_credentials.client_secret": {Client: &openapi.ClientCredentials{TokenURL: "http://127.0.0.1:1", ID: "x", Secret: "${T}"}},
+		"auth.bearer":         {Bearer: "${T}"},
+		"auth.basic.password": {Basic: &openapi.Basic{User: "u", Password: "${T}"}},
+		"auth.key.value":      {Key: &openapi.APIKey{In: "header", Name: "K", Value: "${T}"}},
+		"auth.client_credentials.client_secret": {Client: &openapi.ClientCredentials{TokenURL: "http://127.0.0.1:1", ID: "x",
+			Secret: "${T}"}},
 	} {
 		cfg.Auth = auth
-		wantFailure(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`, "has no value for its "+what)
+		wantFailure(t, open(t, cfg, at("http://127.0.0.1:1", "  /x: {get: {operationId: get}}\n")), "get", `{}`,
+			"has no value for its "+what)
 	}
 }
 

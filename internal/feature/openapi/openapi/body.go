@@ -54,7 +54,9 @@ func formOf(mime string) form {
 		return asForm
 	case strings.HasPrefix(b, "multipart/"):
 		return asMultipart
-	case strings.HasPrefix(b, "text/") || strings.HasSuffix(b, "+xml") || slices.Contains([]string{"application/xml", "application/graphql", "application/yaml", "application/x-yaml", "application/javascript", "application/sql", "application/x-ndjson", "application/jsonl"}, b):
+	case strings.HasPrefix(b, "text/") || strings.HasSuffix(b, "+xml") ||
+		slices.Contains([]string{"application/xml", "application/graphql", "application/yaml", "application/x-yaml",
+			"application/javascript", "application/sql", "application/x-ndjson", "application/jsonl"}, b):
 		return asText
 	}
 	return asBytes
@@ -77,7 +79,8 @@ func readBody(ctx context.Context, d *document, op node) (*body, error) {
 	// JSON expresses most; of equal encodings, the first by name is used.
 	slices.SortStableFunc(all, func(x, y string) int { return cmp.Or(int(formOf(x))-int(formOf(y)), vendorRank(x)-vendorRank(y)) })
 	media := content.get(all[0])
-	x := &body{mime: headerValue(all[0]), form: formOf(all[0]), required: n.isTrue("required"), description: n.get("description").text(), schema: media.get("schema")}
+	x := &body{mime: headerValue(all[0]), form: formOf(all[0]), required: n.isTrue("required"), description: n.get("description").text(),
+		schema: media.get("schema")}
 	if strings.Contains(x.mime, "*") { // any type is accepted
 		x.mime = "application/octet-stream"
 		if d.followOrEmpty(ctx, x.schema).has("properties") {
@@ -153,7 +156,8 @@ func (x *body) encode(v any) (data []byte, mime string, err error) {
 		if s, ok := v.(string); ok {
 			return []byte(s), x.mime, nil
 		}
-		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a string of type %s, got %s", x.arg, x.mime, kindOf(v))
+		return nil, "", fault.New(fault.Invalid, "cannot be called: argument %s: expected a string of type %s, got %s", x.arg, x.mime,
+			kindOf(v))
 	case asBytes:
 		data, err = decodeBase64(x.arg, v)
 		return data, x.mime, err

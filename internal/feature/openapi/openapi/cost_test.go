@@ -19,8 +19,10 @@ func lines(n int, format string) string {
 
 // shared returns a document of n operations that refer to one schema.
 func shared(n int, schema string) string {
-	return `{"openapi": "3.1.0", "info": {"title": "a", "version": "1"}, "servers": [{"url": "http://127.0.0.1:9"}], "components": {"schemas": {"s": ` + schema + `}}, "paths": {` +
-		strings.TrimSuffix(lines(n, `"/p%[1]d": {"post": {"operationId": "o%[1]d", "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/s"}}}}, "responses": {"204": {"description": "ok"}}}},`), ",") + "}}"
+	return `{"openapi": "3.1.0", "info": {"title": "a", "version": "1"}, "servers": [{"url": "http://127.0.0.1:9"}], "components": ` +
+		`{"schemas": {"s": ` + schema + `}}, "paths": {` +
+		strings.TrimSuffix(lines(n, `"/p%[1]d": {"post": {"operationId": "o%[1]d", "requestBody": {"content": {"application/json": `+
+			`{"schema": {"$ref": "#/components/schemas/s"}}}}, "responses": {"204": {"description": "ok"}}}},`), ",") + "}}"
 }
 
 func TestWorkGrowsWithTheDocument(t *testing.T) {
@@ -33,7 +35,8 @@ func TestWorkGrowsWithTheDocument(t *testing.T) {
 		"keywords":   func(n int) string { return shared(n, `{`+list(20*n, `"x-%d": 1,`)+`}`) },
 		"parts":      func(n int) string { return shared(n, `{"allOf": [`+list(600*n, `{"minimum": %d},`)+`]}`) },
 		"aliases": func(n int) string {
-			return "openapi: 3.1.0\ninfo: {title: a, version: '1'}\nservers: [{url: 'http://127.0.0.1:9'}]\nx-a: &a {" + lines(4*n, "k%d: 1, ") + "}\nx-b: [" + strings.Repeat("*a, ", n) + "]\npaths: {/a: {get: {responses: {'204': {description: ok}}}}}\n"
+			return "openapi: 3.1.0\ninfo: {title: a, version: '1'}\nservers: [{url: 'http://127.0.0.1:9'}]\nx-a: &a {" + lines(4*n,
+				"k%d: 1, ") + "}\nx-b: [" + strings.Repeat("*a, ", n) + "]\npaths: {/a: {get: {responses: {'204': {description: ok}}}}}\n"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

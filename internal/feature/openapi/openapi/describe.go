@@ -118,7 +118,8 @@ func (x *operation) remarks(op node, a responses) []string {
 	}
 	for _, p := range x.params {
 		if p.arg != p.name {
-			all = append(all, fmt.Sprintf("Argument %s is the parameter %s in the %s.", sanitize.Line(p.arg, 100), sanitize.Line(p.name, 100), p.in))
+			all = append(all, fmt.Sprintf("Argument %s is the parameter %s in the %s.", sanitize.Line(p.arg, 100),
+				sanitize.Line(p.name, 100), p.in))
 		}
 	}
 	if x.body != nil {
@@ -128,7 +129,8 @@ func (x *operation) remarks(op node, a responses) []string {
 		all = append(all, fmt.Sprintf("Results are paginated; request further pages with %s.", strings.Join(pages, ", ")))
 	}
 	if x.pagesArg != "" {
-		all = append(all, fmt.Sprintf("%s=N follows links to further pages, up to N pages in total, and returns all items in one list.", x.pagesArg))
+		all = append(all, fmt.Sprintf("%s=N follows links to further pages, up to N pages in total, and returns all items in one list.",
+			x.pagesArg))
 	}
 	return all
 }
@@ -142,8 +144,10 @@ func (x *body) remark() string {
 }
 
 // pageParamNames are common names of pagination parameters.
-var pageParamNames = []string{"page", "cursor", "after", "before", "offset", "page_token", "pagetoken", "starting_after", "start", "skip", "marker",
-	"next_token", "nexttoken", "continuation_token", "page[number]", "page[cursor]", "page_number", "pagenumber", "start_cursor", "next_cursor"}
+var pageParamNames = []string{"page", "cursor", "after", "before", "offset", "page_token", "pagetoken", "starting_after", "start", "skip",
+	"marker",
+	"next_token", "nexttoken", "continuation_token", "page[number]", "page[cursor]", "page_number", "pagenumber", "start_cursor",
+	"next_cursor"}
 
 func (x *operation) pageParams() (names []string) {
 	for _, p := range x.params {
@@ -158,7 +162,8 @@ func (x *operation) pageParams() (names []string) {
 type sizeLimit struct{ depth, schemas, bytes int }
 
 var (
-	inputLimits  = []sizeLimit{{10, 800, 32 << 10}, {6, 800, 32 << 10}, {4, 800, 32 << 10}, {3, 800, 32 << 10}, {2, 800, 32 << 10}, {1, 1600, 64 << 10}, {0, 20_000, 256 << 10}}
+	inputLimits = []sizeLimit{{10, 800, 32 << 10}, {6, 800, 32 << 10}, {4, 800, 32 << 10}, {3, 800, 32 << 10}, {2, 800, 32 << 10},
+		{1, 1600, 64 << 10}, {0, 20_000, 256 << 10}}
 	outputLimits = []sizeLimit{{5, 160, 6 << 10}, {4, 160, 6 << 10}, {3, 160, 6 << 10}, {2, 160, 6 << 10}, {1, 160, 8 << 10}}
 )
 
@@ -205,7 +210,8 @@ func (x *operation) arguments(c *converter) json.RawMessage {
 		add(x.body.arg, x.body.required, x.body.argument(c))
 	}
 	if x.pagesArg != "" {
-		add(x.pagesArg, false, object{"type": "integer", "minimum": 1, "maximum": maxPages, "description": "pages to fetch and join, 1 if not given"})
+		add(x.pagesArg, false, object{"type": "integer", "minimum": 1, "maximum": maxPages,
+			"description": "pages to fetch and join, 1 if not given"})
 	}
 	rest := ""
 	if len(required) > 0 {

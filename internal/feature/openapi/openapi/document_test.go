@@ -47,40 +47,54 @@ func TestInvalidDocumentErrors(t *testing.T) {
 		{strings.Repeat("[", 300) + strings.Repeat("]", 300), "expected an object"},
 		{"a: " + strings.Repeat("[", 300) + strings.Repeat("]", 300), "it is nested too deeply"},
 		{"<html><title>Sign in</title></html>", "expected an object with the keys openapi and paths, got a text"},
-		{"\nswagger: '2.0'\npaths: {}", "api.yaml line 2 (#/swagger): Swagger 2.0 is not supported; expected OpenAPI 3.0 or 3.1 | convert the document to OpenAPI 3"},
+		{"\nswagger: '2.0'\npaths: {}", "api.yaml line 2 (#/swagger): Swagger 2.0 is not supported; expected OpenAPI 3.0 or 3.1 | " +
+			"convert the document to OpenAPI 3"},
 		{"info: {}\npaths: {}", "expected the key openapi with a version such as 3.1.0; this is not an OpenAPI document"},
 		{"info: {}\nopenapi: 4.0.0", "api.yaml line 2 (#/openapi): OpenAPI 4.0.0 is not supported; expected 3.0 or 3.1"},
 		{"openapi: 3.2.0", "OpenAPI 3.2.0 is not supported"},
 		{"openapi: 3.0\nservers: [{url: 'http://x'}]", "(#/paths): expected an object of paths, got nothing"},
 		{head + "paths: []", "api.yaml line 4 (#/paths): expected an object of paths, got a list"},
 		{head + "paths: {}", "api.yaml line 4 (#/paths): no operation is included"},
-		{head + "paths:\n  /x: 7", "no operation can be used: /x is omitted: api.yaml line 5 (#/paths/~1x): expected an object of operations, got a number"},
+		{head + "paths:\n  /x: 7", "no operation can be used: /x is omitted: api.yaml line 5 (#/paths/~1x): expected an object of " +
+			"operations, got a number"},
 		{head + "paths:\n  x: {get: {}}", "x is omitted: api.yaml line 5 (#/paths/x): expected a path that begins with /"},
 		{head + "paths:\n  /x:\n    get: no", "GET /x is omitted: api.yaml line 6 (#/paths/~1x/get): expected an operation, got a text"},
-		{head + "paths:\n  /x:\n    get:\n      parameters: {}", "line 7 (#/paths/~1x/get/parameters): expected a list of parameters, got an object"},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {in: query}", "line 8 (#/paths/~1x/get/parameters/0): expected a parameter with a name"},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - name: a\n        in: body", "line 9 (#/paths/~1x/get/parameters/0/in): expected path, query, header or cookie, got \"body\""},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: header, style: form}", "expected one of simple for a parameter in header, got \"form\""},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: query, content: {}}", "content): expected one media type, got 0"},
+		{head + "paths:\n  /x:\n    get:\n      parameters: {}",
+			"line 7 (#/paths/~1x/get/parameters): expected a list of parameters, got an object"},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {in: query}",
+			"line 8 (#/paths/~1x/get/parameters/0): expected a parameter with a name"},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - name: a\n        in: body",
+			"line 9 (#/paths/~1x/get/parameters/0/in): expected path, query, header or cookie, got \"body\""},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: header, style: form}",
+			"expected one of simple for a parameter in header, got \"form\""},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a, in: query, content: {}}",
+			"content): expected one media type, got 0"},
 		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - {name: a b, in: header}", `name): "a b" is not a valid header name`},
 		{head + "paths:\n  /x:\n    get:\n      parameters: [7]", "expected a parameter, got a number"},
 		{head + "paths:\n  /x/{}: {get: {}}", "has a parameter without a name"},
 		{head + "paths:\n  /x:\n    post: {requestBody: 7}", "expected a request body, got a number"},
-		{head + "paths:\n  /x:\n    post: {requestBody: {content: {multipart/form-data: {encoding: {a: {style: odd}}}}}}", "/encoding/a): expected one of form, spaceDelimited, pipeDelimited, deepObject, got \"odd\""},
-		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - $ref: '#/components/parameters/a'", "line 8 (#/paths/~1x/get/parameters/0): $ref \"#/components/parameters/a\" points to nothing"},
+		{head + "paths:\n  /x:\n    post: {requestBody: {content: {multipart/form-data: {encoding: {a: {style: odd}}}}}}",
+			"/encoding/a): expected one of form, spaceDelimited, pipeDelimited, deepObject, got \"odd\""},
+		{head + "paths:\n  /x:\n    get:\n      parameters:\n      - $ref: '#/components/parameters/a'",
+			"line 8 (#/paths/~1x/get/parameters/0): $ref \"#/components/parameters/a\" points to nothing"},
 		{head + "paths:\n  /x: {$ref: '#/paths/~1y'}\n  /y: {$ref: '#/paths/~1x'}", "the references form a cycle"},
 		{head + "paths:\n  /x: {$ref: '#anchor'}", "is not supported: expected FILE#/path/to/it"},
-		{head + "paths:\n  /x: {$ref: 'http://other.example/x.yaml'}", "refers to another host: a document may refer only to files in its directory"},
+		{head + "paths:\n  /x: {$ref: 'http://other.example/x.yaml'}",
+			"refers to another host: a document may refer only to files in its directory"},
 		{head + "paths:\n  /x: {$ref: '../x.yaml'}", "refers to a file outside the directory of the document"},
 		{head + "paths:\n  /x: {$ref: '/etc/passwd'}", "refers to a file outside the directory of the document"},
 		{head + "paths:\n  /x: {$ref: 'none.yaml#/a'}", "cannot be resolved: the OpenAPI document none.yaml does not exist"},
-		{"openapi: 3.1.0\npaths: {}", `the server "/" has no usable URL: it must begin with http:// or https:// and a host | set url of the server`},
-		{"openapi: 3.1.0\nservers:\n- url: https://{region}.example\n", `line 3 (#/servers/0): the variable "region" of the server has no value | set it under variables`},
+		{"openapi: 3.1.0\npaths: {}", `the server "/" has no usable URL: it must begin with http:// or https:// and a host | set url of ` +
+			`the server`},
+		{"openapi: 3.1.0\nservers:\n- url: https://{region}.example\n",
+			`line 3 (#/servers/0): the variable "region" of the server has no value | set it under variables`},
 		{"openapi: 3.1.0\nservers: [{url: ftp://x.example}]", `the server "ftp://x.example" has no usable URL`},
 		{"openapi: 3.1.0\nservers: [{url: 'https://me:pw@x.example'}]", `has no usable URL`},
 	} {
-		_, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: writeFile(t, t.TempDir(), "api.yaml", c.document)}})
-		if err == nil || !strings.Contains(errorText(err), c.want) || !strings.HasPrefix(errorText(err), "has a document that cannot be used: ") || strings.ContainsAny(fault.Message(err), "\n\x1b") {
+		_, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: writeFile(t, t.TempDir(), "api.yaml",
+			c.document)}})
+		if err == nil || !strings.Contains(errorText(err), c.want) || !strings.HasPrefix(errorText(err),
+			"has a document that cannot be used: ") || strings.ContainsAny(fault.Message(err), "\n\x1b") {
 			t.Errorf("%.100q: %v\nwant %s", c.document, err, c.want)
 		}
 	}
@@ -89,15 +103,18 @@ func TestInvalidDocumentErrors(t *testing.T) {
 func TestInvalidOperationIsSkipped(t *testing.T) {
 	a := open(t, openapi.Config{}, head+"paths:\n  /good: {get: {}}\n  /bad: {get: {parameters: [7]}}\n  x-extension: 7\n")
 	tools, notes, err := a.Tools(t.Context(), "api")
-	if err != nil || len(tools) != 1 || tools[0].Tool != "get_good" || len(notes) != 1 || !strings.Contains(notes[0], "GET /bad is omitted: api.yaml line 6") {
+	if err != nil || len(tools) != 1 || tools[0].Tool != "get_good" || len(notes) != 1 || !strings.Contains(notes[0],
+		"GET /bad is omitted: api.yaml line 6") {
 		t.Errorf("%v, %q, %v", tools, notes, err)
 	}
 }
 
 func TestDocumentOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
-	writeFile(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a type": {"x/y": {"type": "integer"}}}`)
+	writeFile(t, dir, "paths/pets.yaml", "get:\n  operationId: listPets\n  parameters: [{$ref: '../shared/params.json#/limit'}]\n  "+
+		"responses: {'200': {content: {application/json: {schema: {$ref: ../shared/pet.yaml}}}}}\n")
+	writeFile(t, dir, "shared/params.json", `{"limit": {"name": "limit", "in": "query", "schema": {"$ref": "#/a%20type/x~1y"}}, "a `+
+		`type": {"x/y": {"type": "integer"}}}`)
 	writeFile(t, dir, "shared/pet.yaml", "type: object\nproperties: {name: {type: string}, friend: {$ref: pet.yaml}}\n")
 	path := writeFile(t, dir, "api.yaml", head+"paths: {/pets: {$ref: paths/pets.yaml}}\n")
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
@@ -152,7 +169,8 @@ func TestDownloadedDocumentIsCached(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/v1/api.yaml?key=sesame"}, CacheDir: filepath.Join(t.TempDir(), "documents")}
+	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/v1/api.yaml?key=sesame"},
+		CacheDir: filepath.Join(t.TempDir(), "documents")}
 	for range 2 {
 		a, err := openapi.Open(t.Context(), cfg)
 		if err != nil {
@@ -168,11 +186,13 @@ func TestDownloadedDocumentIsCached(t *testing.T) {
 	}
 	cfg.CacheDir = ""
 	_, err := openapi.Open(t.Context(), cfg)
-	if want := "the OpenAPI document " + s.URL + "/v1/api.yaml cannot be downloaded: the server answered 502 Bad Gateway"; err == nil || !strings.Contains(errorText(err), want) || strings.Contains(errorText(err), "sesame") {
+	if want := "the OpenAPI document " + s.URL + "/v1/api.yaml cannot be downloaded: the server answered 502 Bad Gateway"; err == nil ||
+		!strings.Contains(errorText(err), want) || strings.Contains(errorText(err), "sesame") {
 		t.Error(err)
 	}
 	s.Close()
-	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(errorText(err), "connection refused") || strings.Contains(errorText(err), "sesame") {
+	if _, err = openapi.Open(t.Context(), cfg); err == nil || !strings.Contains(errorText(err), "connection refused") ||
+		strings.Contains(errorText(err), "sesame") {
 		t.Error(err)
 	}
 }
@@ -182,7 +202,8 @@ func TestSecretInDocumentURLIsRedacted(t *testing.T) {
 	dir := t.TempDir()
 	answer := "openapi: 3.1.0\npaths: {/x: {get: {operationId: get}}}\n"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, answer) }))
-	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/${T}/api.yaml?key=${T}"}, CacheDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	cfg := openapi.Config{Source: openapi.Source{Document: s.URL + "/${T}/api.yaml?key=${T}"}, CacheDir: dir,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Resolve: func(_ context.Context, _, value string) (string, error) {
 			return strings.ReplaceAll(value, "${T}", "sesame"), nil
 		}}
@@ -212,7 +233,8 @@ func TestDownloadedDocumentCannotRedirectCredentials(t *testing.T) {
 	defer s.Close()
 	src := openapi.Source{Document: s.URL + "/api.yaml"}
 	_, err := openapi.Open(t.Context(), openapi.Config{Source: src})
-	if err == nil || !strings.Contains(errorText(err), "names a server at api.example, where credentials would go | if that is correct, set url of the server to https://api.example/v1") {
+	if err == nil || !strings.Contains(errorText(err), "names a server at api.example, where credentials would go | if that is correct, "+
+		"set url of the server to https://api.example/v1") {
 		t.Error(err)
 	}
 	src.Hosts = []string{"api.example"}
@@ -221,7 +243,8 @@ func TestDownloadedDocumentCannotRedirectCredentials(t *testing.T) {
 	}
 	src.Auth.Client = &openapi.ClientCredentials{ID: "x", Secret: "y"}
 	document += "components: {securitySchemes: {o: {type: oauth2, flows: {clientCredentials: {tokenUrl: 'https://id.example/token'}}}}}\n"
-	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(errorText(err), "has tokens asked for at another host, id.example") {
+	if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(errorText(err),
+		"has tokens asked for at another host, id.example") {
 		t.Error(err)
 	}
 }
@@ -231,7 +254,8 @@ func TestServerSelection(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { host = r.URL.Path }))
 	defer s.Close()
 	document := "openapi: 3.1.0\nservers:\n- {url: 'http://127.0.0.1:1', description: Production}\n- url: " + s.URL +
-		"/{region}/v{n}\n  description: Test\n  variables: {region: {default: us, enum: [us, eu]}, n: {default: '2'}}\npaths: {/x: {get: {operationId: get}}}\n"
+		"/{region}/v{n}\n  description: Test\n  variables: {region: {default: us, enum: [us, eu]}, n: {default: '2'}}\npaths: {/x: {get: " +
+		"{operationId: get}}}\n"
 	for want, src := range map[string]openapi.Source{
 		"/us/v2/x": {Server: "test"},
 		"/eu/v2/x": {Server: s.URL + "/{region}/v{n}", Variables: map[string]string{"region": "eu"}},
@@ -245,9 +269,10 @@ func TestServerSelection(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "api.yaml", document)
 	for want, src := range map[string]openapi.Source{
 		`there is no server "Staging"; it has http://127.0.0.1:1, `: {Document: path, Server: "Staging"},
-		`the variable "region" is "mars"; allowed are us, eu`:       {Document: path, Server: "Test", Variables: map[string]string{"region": "mars"}},
-		"names 0 kinds of key; configure one of them":               {Document: path, Auth: openapi.Auth{Key: &openapi.APIKey{Value: "x"}}},
-		"the document does not say where a token is had":            {Document: path, Auth: openapi.Auth{Client: &openapi.ClientCredentials{}}},
+		`the variable "region" is "mars"; allowed are us, eu`: {Document: path, Server: "Test",
+			Variables: map[string]string{"region": "mars"}},
+		"names 0 kinds of key; configure one of them":    {Document: path, Auth: openapi.Auth{Key: &openapi.APIKey{Value: "x"}}},
+		"the document does not say where a token is had": {Document: path, Auth: openapi.Auth{Client: &openapi.ClientCredentials{}}},
 	} {
 		if _, err := openapi.Open(t.Context(), openapi.Config{Source: src}); err == nil || !strings.Contains(errorText(err), want) {
 			t.Errorf("%v; want %s", err, want)
@@ -269,7 +294,8 @@ func TestOperationSelection(t *testing.T) {
 		{openapi.Source{}, "a_create a_list b_list_all delete_b"},
 		{openapi.Source{Include: openapi.Filter{Tags: []string{"a"}}}, "a_create a_list"},
 		{openapi.Source{Include: openapi.Filter{Tags: []string{"a", "b"}, Methods: []string{"get"}}}, "a_list b_list_all"},
-		{openapi.Source{Include: openapi.Filter{Operations: []string{"*/list*"}}, Exclude: openapi.Filter{Operations: []string{"b*all"}}}, "a_list"},
+		{openapi.Source{Include: openapi.Filter{Operations: []string{"*/list*"}}, Exclude: openapi.Filter{Operations: []string{"b*all"}}},
+			"a_list"},
 		{openapi.Source{Exclude: openapi.Filter{Methods: []string{"GET"}}}, "a_create delete_b"},
 	} {
 		a := open(t, openapi.Config{Source: c.src}, document)
@@ -283,7 +309,9 @@ func TestOperationSelection(t *testing.T) {
 		}
 	}
 	path := writeFile(t, t.TempDir(), "api.yaml", document)
-	if _, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path, Include: openapi.Filter{Tags: []string{"none"}}}}); err == nil || !strings.Contains(errorText(err), "no operation is included | check include") {
+	if _, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path,
+		Include: openapi.Filter{Tags: []string{"none"}}}}); err == nil ||
+		!strings.Contains(errorText(err), "no operation is included | check include") {
 		t.Error(err)
 	}
 }
@@ -340,13 +368,16 @@ components:
     Part: {type: object, additionalProperties: false, properties: {x: {type: number, maximum: 1.50}}}
 `
 	d := definitions(t, open(t, openapi.Config{}, document))["post_x"]
-	in := `{"type":"object","properties":{"page":{"description":"Which one (default 1)","exclusiveMinimum":0,"type":"integer"},"body":{"additionalProperties":false,"properties":{` +
+	in := `{"type":"object","properties":{"page":{"description":"Which one (default ` +
+		`1)","exclusiveMinimum":0,"type":"integer"},"body":{"additionalProperties":false,"properties":{` +
 		`"bad":{"items":true},"either":{"anyOf":[{"type":"string"},{"type":"object"}]},"maybe":{"anyOf":[{"allOf":[{"properties":{"x":{"maximum":1.50,"type":"number"}},"type":"object"}]},{"type":"null"}]},` +
-		`"name":{"description":"The name","enum":["a","b",null],"type":["string","null"]},"next":{"type":"object"},"secret":{"type":"string"}},"required":["name","secret"],"type":"object"}},"required":["body"],"additionalProperties":false}`
+		`"name":{"description":"The ` +
+		`name","enum":["a","b",null],"type":["string","null"]},"next":{"type":"object"},"secret":{"type":"string"}},"required":["name","secret"],"type":"object"}},"required":["body"],"additionalProperties":false}`
 	if string(d.Input) != in {
 		t.Errorf("input\n%s\nwant\n%s", d.Input, in)
 	}
-	if out := string(d.Output); strings.Contains(out, "secret\":") || strings.Contains(out, "description") || !strings.Contains(out, `"id":{"type":"integer"}`) {
+	if out := string(d.Output); strings.Contains(out, "secret\":") || strings.Contains(out, "description") || !strings.Contains(out,
+		`"id":{"type":"integer"}`) {
 		t.Error(out)
 	}
 }
@@ -362,7 +393,8 @@ func TestOutputSchema(t *testing.T) {
 		`'2XX': {content: {application/hal+json; profile=x: {schema: {type: boolean}}}}`:                   `{"type":"boolean"}`,
 		`'200': {$ref: '#/none'}`: "left out",
 	} {
-		path := writeFile(t, t.TempDir(), "api.yaml", head+"paths: {/x: {get: {operationId: get, responses: {"+responses+"}}}, /y: {get: {}}}\n")
+		path := writeFile(t, t.TempDir(), "api.yaml", head+"paths: {/x: {get: {operationId: get, responses: {"+responses+
+			"}}}, /y: {get: {}}}\n")
 		a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 		if err != nil {
 			t.Fatal(err)
@@ -376,7 +408,8 @@ func TestOutputSchema(t *testing.T) {
 
 func TestLargeSchemaIsTruncated(t *testing.T) {
 	var b strings.Builder
-	b.WriteString(head + "paths: {/x: {post: {operationId: post, requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/L0'}}}}}}}\ncomponents:\n  schemas:\n")
+	b.WriteString(head + "paths: {/x: {post: {operationId: post, requestBody: {content: {application/json: {schema: {$ref: " +
+		"'#/components/schemas/L0'}}}}}}}\ncomponents:\n  schemas:\n")
 	for i := range 20 { // 10^20 fields
 		fmt.Fprintf(&b, "    L%d: {type: object, properties: {", i)
 		for j := range 10 {
@@ -394,8 +427,9 @@ func TestLargeSchemaIsTruncated(t *testing.T) {
 func TestDocumentNameWithSpecialCharacter(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "part#2 %41.yaml", "x: {operationId: get, parameters: [{$ref: '#/p'}]}\np: {name: q, in: query}\n")
-	path := writeFile(t, dir, "api#1.yaml", at("http://127.0.0.1:1", "  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
-		"components: {pathItems: {'a/#': {get: {operationId: y}}}}\n"))
+	path := writeFile(t, dir, "api#1.yaml", at("http://127.0.0.1:1",
+		"  /x: {get: {$ref: 'part%232%20%2541.yaml#/x'}}\n  /y: {$ref: '#/components/pathItems/a~1%23'}\n"+
+			"components: {pathItems: {'a/#': {get: {operationId: y}}}}\n"))
 	a, err := openapi.Open(t.Context(), openapi.Config{Source: openapi.Source{Document: path}})
 	if err != nil {
 		t.Fatal(errorText(err))

@@ -66,7 +66,8 @@ func (a *API) fetch(ctx context.Context, place, title string) ([]byte, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be downloaded: the server answered %s", title, sanitize.Line(res.Status, 100))
+		return nil, fault.New(fault.Unavailable, "the OpenAPI document %s cannot be downloaded: the server answered %s", title,
+			sanitize.Line(res.Status, 100))
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxBytes+1))
 	switch {

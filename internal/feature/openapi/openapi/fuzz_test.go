@@ -22,7 +22,8 @@ func FuzzDocument(f *testing.F) {
 	}
 	f.Add(styles, `{"body":{"a":1},"s":["x"]}`)
 	f.Add([]byte(head+"paths: {/x/{a}: {get: {parameters: [{name: a, in: path, style: matrix}]}}}"), `{"a":{"b":[null,{}]}}`)
-	f.Add([]byte(head+"paths: {/x: {post: {requestBody: {content: {multipart/form-data: {schema: {properties: {a: {format: binary}}}}}}}}}"), `{"body":{"a":{"content":"AA=="}}}`)
+	f.Add([]byte(head+"paths: {/x: {post: {requestBody: {content: {multipart/form-data: {schema: {properties: {a: {format: "+
+		"binary}}}}}}}}}"), `{"body":{"a":{"content":"AA=="}}}`)
 	f.Add([]byte(`{"openapi":"3.1.0","servers":[{"url":"http://x"}],"paths":{"/":{"get":{"parameters":[{"$ref":"#/paths/~1/get/parameters/0"}],"responses":{"200":{"content":{"a/b+json":{"schema":{"$ref":"#"}}}}}}}}}`), `{}`)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 	f.Cleanup(s.Close)

@@ -39,13 +39,15 @@ func TestGitHubSubset(t *testing.T) {
 		t.Errorf("three pages: %s, %v", list, err)
 	}
 	last := s.Requests()[len(s.Requests())-1]
-	if want := "/repos/acme/app/issues?labels=a+b%2Cc&page=3"; last.URI != want || last.Header.Get("Authorization") != "Bearer sesame-open" {
+	if want := "/repos/acme/app/issues?labels=a+b%2Cc&page=3"; last.URI != want ||
+		last.Header.Get("Authorization") != "Bearer sesame-open" {
 		t.Errorf("last page: %s %v; want %s", last.URI, last.Header, want)
 	}
 	if _, err := call(t.Context(), a, "issues_create", `{"owner":"acme","repo":"app","body":{"title":"x"}}`); err != nil {
 		t.Error(err)
 	}
-	wantFailure(t, a, "issues_create", `{"owner":"acme","repo":"app","body":{"body":"x"}}`, `answered 422 Unprocessable Entity: Validation Failed ["title"]`)
+	wantFailure(t, a, "issues_create", `{"owner":"acme","repo":"app","body":{"body":"x"}}`,
+		`answered 422 Unprocessable Entity: Validation Failed ["title"]`)
 	wantFailure(t, a, "repos_get_content", `{"owner":"acme","repo":"app","path":"../../../user"}`, `a path with the segment ".."`)
 	if _, err := call(t.Context(), a, "repos_get_content", `{"owner":"acme","repo":"app","path":"docs/a b.md"}`); err != nil {
 		t.Error(err)
@@ -54,22 +56,26 @@ func TestGitHubSubset(t *testing.T) {
 		t.Error(got)
 	}
 	wantResult(t, a, "issues_unlock", `{"owner":"acme","repo":"app","issue_number":1}`, "null")
-	wantFailure(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`, "redirects to another host, codeload.example.invalid")
-	wantFailure(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`, "has this operation at uploads.github.com, which is not one of its hosts")
+	wantFailure(t, a, "repos_download_tarball_archive", `{"owner":"acme","repo":"app","ref":"main"}`,
+		"redirects to another host, codeload.example.invalid")
+	wantFailure(t, a, "repos_upload_release_asset", `{"owner":"acme","repo":"app","release_id":1,"name":"x","body":"AAA="}`,
+		"has this operation at uploads.github.com, which is not one of its hosts")
 	if got, err := call(t.Context(), a, "meta_get_zen", ``); err != nil || !strings.HasPrefix(got, `"`) {
 		t.Errorf("%s, %v", got, err)
 	}
 	wantFailure(t, github(t, s.URL+"/no"), "meta_get_zen", ``, "answered 404 Not Found: 404 page not found")
 	s.Token = "another"
 	_, err = call(t.Context(), a, "emojis_get", ``)
-	if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "answered 401 Unauthorized: Bad credentials (the API rejected the configured") || string(f.Data) == "" {
+	if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message,
+		"answered 401 Unauthorized: Bad credentials (the API rejected the configured") || string(f.Data) == "" {
 		t.Errorf("a revoked token: %v", err)
 	}
 }
 
 func TestMethodAnnotations(t *testing.T) {
 	tools := definitions(t, github(t, "http://127.0.0.1:1"))
-	for name, want := range map[string]string{"issues_get": "reads", "issues_create": "writes", "issues_lock": "writes again", "issues_unlock": "destroys again"} {
+	for name, want := range map[string]string{"issues_get": "reads", "issues_create": "writes", "issues_lock": "writes again",
+		"issues_unlock": "destroys again"} {
 		h, got := tools[name].Hints, "writes"
 		if *h.ReadOnly {
 			got = "reads"
@@ -84,7 +90,8 @@ func TestMethodAnnotations(t *testing.T) {
 		}
 	}
 	about := tools["issues_list_for_repo"].Description
-	for _, want := range []string{"List repository issues.\n\n", "\n\nGET /repos/{owner}/{repo}/issues\n", "request further pages with page.", "pages=N follows"} {
+	for _, want := range []string{"List repository issues.\n\n", "\n\nGET /repos/{owner}/{repo}/issues\n",
+		"request further pages with page.", "pages=N follows"} {
 		if !strings.Contains(about, want) {
 			t.Errorf("%q is not in %s", want, about)
 		}
@@ -159,7 +166,8 @@ func BenchmarkSearchGitHub(b *testing.B) {
 	if _, err := c.Put(b.Context(), "github", catalog.Listing{Tools: tools}); err != nil {
 		b.Fatal(err)
 	}
-	queries := []string{"list the issues of a repository", "create a pull request", "who starred this", "upload a release asset", "delete branch protection"}
+	queries := []string{"list the issues of a repository", "create a pull request", "who starred this", "upload a release asset",
+		"delete branch protection"}
 	now := c.Now()
 	now.Search("", "", 1) // builds the index
 	for i := 0; b.Loop(); i++ {

@@ -86,7 +86,8 @@ func (n node) errorf(format string, args ...any) *fault.Error {
 	if line := n.file.line(n.pointer); line > 0 {
 		where += " line " + strconv.Itoa(line)
 	}
-	return fault.New(fault.Invalid, "%s (#%s): %s", sanitize.Line(where, 300), sanitize.Line(n.pointer, 300), sanitize.Line(fmt.Sprintf(format, args...), 1000))
+	return fault.New(fault.Invalid, "%s (#%s): %s", sanitize.Line(where, 300), sanitize.Line(n.pointer, 300),
+		sanitize.Line(fmt.Sprintf(format, args...), 1000))
 }
 
 func kindOf(v any) string {

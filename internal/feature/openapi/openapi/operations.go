@@ -93,7 +93,8 @@ func (b *builder) readInfo() error {
 	info := top.get("info")
 	b.result.info = Info{
 		Title: sanitize.Line(info.get("title").text(), 300), Version: sanitize.Line(info.get("version").text(), 100),
-		Description: sanitize.Text(strings.TrimSpace(info.get("description").text()), 2<<10), Protocol: "OpenAPI " + sanitize.Line(version, 20),
+		Description: sanitize.Text(strings.TrimSpace(info.get("description").text()), 2<<10), Protocol: "OpenAPI " + sanitize.Line(version,
+			20),
 	}
 	return nil
 }
@@ -279,7 +280,8 @@ func (f Filter) matches(method string, op node) bool {
 	if len(f.Operations) > 0 && !slices.ContainsFunc(f.Operations, func(pattern string) bool { return matchPattern(pattern, id) }) {
 		return false
 	}
-	return len(f.Tags) == 0 || slices.ContainsFunc(op.get("tags").items(), func(tag node) bool { return slices.Contains(f.Tags, tag.text()) })
+	return len(f.Tags) == 0 || slices.ContainsFunc(op.get("tags").items(),
+		func(tag node) bool { return slices.Contains(f.Tags, tag.text()) })
 }
 
 // matchPattern reports whether text matches a pattern with stars.

@@ -92,7 +92,8 @@ func readParam(ctx context.Context, d *document, n node) (p param, err error) {
 	if err := n.requireObject("a parameter"); err != nil {
 		return p, err
 	}
-	p = param{name: n.get("name").text(), in: n.get("in").text(), description: n.get("description").text(), schema: n.get("schema"), required: n.isTrue("required")}
+	p = param{name: n.get("name").text(), in: n.get("in").text(), description: n.get("description").text(), schema: n.get("schema"),
+		required: n.isTrue("required")}
 	switch {
 	case p.name == "":
 		return p, n.errorf("expected a parameter with a name")
@@ -112,7 +113,8 @@ func readParam(ctx context.Context, d *document, n node) (p param, err error) {
 		p.style = styles[p.in][0]
 	}
 	if !slices.Contains(styles[p.in], p.style) {
-		return p, n.get("style").errorf("expected one of %s for a parameter in %s, got %.40q", strings.Join(styles[p.in], ", "), p.in, p.style)
+		return p, n.get("style").errorf("expected one of %s for a parameter in %s, got %.40q", strings.Join(styles[p.in], ", "), p.in,
+			p.style)
 	}
 	p.explode = p.style == "form"
 	if n.has("explode") {
@@ -137,7 +139,8 @@ func pathParams(path string, op node, all []param) ([]param, error) {
 		case strings.Trim(name, " ") == "":
 			return nil, op.errorf("the path %.200q has a parameter without a name", path)
 		default: // many documents omit one
-			found = append(found, param{name: name, in: "path", style: "simple", required: true, schema: node{object{"type": "string"}, op.file, op.pointer}})
+			found = append(found, param{name: name, in: "path", style: "simple", required: true,
+				schema: node{object{"type": "string"}, op.file, op.pointer}})
 		}
 	}
 	return append(found, slices.DeleteFunc(all, func(p param) bool { return p.in == "path" })...), nil

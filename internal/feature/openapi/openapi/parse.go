@@ -47,13 +47,15 @@ func (f *file) json() error {
 		if _, err = dec.Token(); errors.Is(err, io.EOF) {
 			return nil
 		}
-		return fault.New(fault.Invalid, "%s line %d is not valid JSON: something follows the end of the document", f.title, f.lineAt(dec.InputOffset()))
+		return fault.New(fault.Invalid, "%s line %d is not valid JSON: something follows the end of the document", f.title,
+			f.lineAt(dec.InputOffset()))
 	}
 	at := int64(len(f.data))
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = syntax.Offset
 	}
-	return fault.New(fault.Invalid, "%s line %d is not valid JSON: %s", f.title, f.lineAt(at), sanitize.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
+	return fault.New(fault.Invalid, "%s line %d is not valid JSON: %s", f.title, f.lineAt(at),
+		sanitize.Line(strings.TrimPrefix(err.Error(), "json: "), 200))
 }
 
 func (f *file) lineAt(offset int64) int {

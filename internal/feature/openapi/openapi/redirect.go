@@ -65,7 +65,8 @@ func sendError(ctx context.Context, err error, target *url.URL, otherHost bool) 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case left && other.listed:
-		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only", sanitize.Line(other.host, 100))
+		return fault.New(fault.Denied, "redirects to another host, %s, which is followed for GET and HEAD only",
+			sanitize.Line(other.host, 100))
 	case left:
 		return fault.New(fault.Denied, "redirects to another host, %s, which is not followed", sanitize.Line(other.host, 100)).
 			WithHint("to allow it for GET and HEAD, add the host to hosts of the server")
@@ -73,7 +74,8 @@ func sendError(ctx context.Context, err error, target *url.URL, otherHost bool) 
 		return fault.New(fault.Unavailable, "has a redirect loop")
 	case isDial && dial.Op == "dial":
 		if host := requestHost(err, target); otherHost || !strings.EqualFold(host, target.Host) {
-			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100), networkReason(err))
+			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100),
+				networkReason(err))
 		}
 		return downError{dial}
 	}

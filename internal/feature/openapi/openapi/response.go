@@ -63,7 +63,8 @@ func beginning(data []byte) string { return string(data[:min(len(data), 400)]) }
 
 // failure converts an error response to an error.
 func (r *response) failure(op *operation, ref tool.Ref) error {
-	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status))), Status: r.status,
+	f := &tool.Failure{Ref: ref, Message: strings.TrimSpace(fmt.Sprintf("answered %d %s", r.status, http.StatusText(r.status))),
+		Status:  r.status,
 		Unknown: r.elsewhere || upstream.MayHaveEffect(r.status), Retryable: r.status == http.StatusTooManyRequests && !r.elsewhere}
 	if text := r.errorText(); text != "" {
 		f.Message += ": " + text

@@ -36,11 +36,12 @@ func TestResponseValues(t *testing.T) {
 		response(w, mime, body)
 	})
 	for q, want := range map[string]string{
-		`application/json|{\"a\": 1.0}`:                                           `{"a": 1.0}`,
-		`application/json; charset=utf-8|[1, \"x\"]`:                              `[1, "x"]`,
-		`application/vnd.x+json|12345678901234567890`:                             "12345678901234567890",
-		`application/json|`:                                                       "null",
-		`application/json|` + strings.Repeat("[", 300) + strings.Repeat("]", 300): `"` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `"`,
+		`application/json|{\"a\": 1.0}`:               `{"a": 1.0}`,
+		`application/json; charset=utf-8|[1, \"x\"]`:  `[1, "x"]`,
+		`application/vnd.x+json|12345678901234567890`: "12345678901234567890",
+		`application/json|`:                           "null",
+		`application/json|` + strings.Repeat("[", 300) + strings.Repeat("]", 300): `"` + strings.Repeat("[", 300) + strings.Repeat("]",
+			300) + `"`,
 		`text/plain|42`:                `"42"`,
 		`text/csv|true`:                `"true"`,
 		`application/xml|<a/>`:         "\"\\u003ca/\\u003e\"",
@@ -132,14 +133,16 @@ func TestRedirectsStayOnTheHost(t *testing.T) {
 	wantResult(t, a, "get", `{}`, `"GET"`)
 	wantResult(t, a, "post", `{"body":1}`, `"GET"`) // as 303 requires
 	wantFailure(t, a, "get", `{"q":"round"}`, "redirect loop")
-	wantFailure(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+", which is not followed | to allow it for GET and HEAD, add the host to hosts")
+	wantFailure(t, a, "get", `{"q":"away"}`, "redirects to another host, "+host+
+		", which is not followed | to allow it for GET and HEAD, add the host to hosts")
 	if went.Load() != nil {
 		t.Error("the other host was called")
 	}
 	secret.Hosts = []string{host}
 	a = newSingleAPI(t, openapi.Config{Source: secret}, handler)
 	wantResult(t, a, "get", `{"q":"away"}`, `"from elsewhere"`)
-	if got := fmt.Sprint(went.Load()); strings.Contains(got, "Bearer") || strings.Contains(got, "X-Key") || !strings.Contains(got, "Accept") {
+	if got := fmt.Sprint(went.Load()); strings.Contains(got, "Bearer") || strings.Contains(got, "X-Key") || !strings.Contains(got,
+		"Accept") {
 		t.Errorf("with %s", got)
 	}
 	wantFailure(t, a, "put", `{}`, "redirects to another host, "+host+", which is followed for GET and HEAD only")
@@ -157,7 +160,8 @@ func TestOnlySafeRequestsAreRetried(t *testing.T) {
 	for _, c := range []struct {
 		name, after string
 		want        int32
-	}{{"get", "0", 3}, {"put", "0", 3}, {"head", "0", 3}, {"post", "0", 1}, {"get", "", 1}, {"get", "31", 1}, {"get", "soon", 1}, {"get", "Thu, 01 Jan 1970 00:00:00 GMT", 3}} {
+	}{{"get", "0", 3}, {"put", "0", 3}, {"head", "0", 3}, {"post", "0", 1}, {"get", "", 1}, {"get", "31", 1}, {"get", "soon", 1},
+		{"get", "Thu, 01 Jan 1970 00:00:00 GMT", 3}} {
 		asked.Store(0)
 		after.Store(c.after)
 		wantFailure(t, a, c.name, `{}`, "answered 503 Service Unavailable")

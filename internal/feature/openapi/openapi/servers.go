@@ -34,7 +34,8 @@ func (b *builder) resolveServer(r *reader) error {
 	// A local file belongs to the operator; a downloaded document may name only its own
 	// host.
 	if r.base != nil && !strings.EqualFold(u.Host, r.base.Host) && !b.cfg.isListedHost(u.Host) {
-		return list.errorf("the document lies at %s and names a server at %s, where credentials would go", r.base.Host, sanitize.Line(u.Host, 100)).
+		return list.errorf("the document lies at %s and names a server at %s, where credentials would go", r.base.Host,
+			sanitize.Line(u.Host, 100)).
 			WithHint("if that is correct, set url of the server to %s", u)
 	}
 	b.result.base = u.String()
@@ -154,7 +155,8 @@ func (a *API) targetURL(ctx context.Context, doc *compiled, op *operation, q *re
 			if a.cfg.Auth != (Auth{}) || len(a.cfg.Headers) > 0 {
 				hint += "; it then gets the credentials too"
 			}
-			return nil, fault.New(fault.Denied, "has this operation at %s, which is not one of its hosts", sanitize.Line(other.Host, 100)).WithHint("%s", hint)
+			return nil, fault.New(fault.Denied, "has this operation at %s, which is not one of its hosts", sanitize.Line(other.Host, 100)).
+				WithHint("%s", hint)
 		}
 	}
 	full := base.Scheme + "://" + base.Host + strings.TrimRight(base.EscapedPath(), "/") + q.path

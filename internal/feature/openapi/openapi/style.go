@@ -242,7 +242,8 @@ func (p param) header(v any) (string, error) {
 		text = strings.Join(valuePieces(v, same), ",")
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return "", fault.New(fault.Invalid, "cannot be called: argument %s: a header must not contain line breaks or control characters", p.arg)
+		return "", fault.New(fault.Invalid, "cannot be called: argument %s: a header must not contain line breaks or control characters",
+			p.arg)
 	}
 	return text, nil
 }

@@ -40,7 +40,8 @@ func TestParameterStyles(t *testing.T) {
 	a, last := styles(t)
 	const list, object = `["blue","black","brown"]`, `{"R":100,"G":200,"B":150}`
 	for _, c := range []struct{ name, args, want string }{
-		{"pathSimple", `{"s":"blue","a":[1,2],"o":` + object + `,"oe":` + object + `}`, "/v1/path/blue/1,2/R,100,G,200,B,150/R=100,G=200,B=150"},
+		{"pathSimple", `{"s":"blue","a":[1,2],"o":` + object + `,"oe":` + object + `}`,
+			"/v1/path/blue/1,2/R,100,G,200,B,150/R=100,G=200,B=150"},
 		{"pathSimple", `{"s":"a/b?c#d%20&é","a":[1],"o":{"x":"y,z"},"oe":{"x":1}}`, "/v1/path/a%2Fb%3Fc%23d%2520%26%C3%A9/1/x,y%2Cz/x=1"},
 		{"pathLabel", `{"s":"blue","a":` + list + `,"ae":` + list + `,"o":` + object + `,"oe":` + object + `}`,
 			"/v1/label/.blue/.blue,black,brown/.blue.black.brown/.R,100,G,200,B,150/.R=100.G=200.B=150"},
@@ -53,11 +54,14 @@ func TestParameterStyles(t *testing.T) {
 		{"query", `{"s":"a b&c=d+é/","n":1.50,"b":false}`, "/v1/query?s=a%20b%26c%3Dd%2B%C3%A9%2F&n=1.50&b=false"},
 		{"query", `{"s":"","form":[],"formObject":{},"n":12345678901234567890}`, "/v1/query?s=&n=12345678901234567890"},
 		{"query", `{"form":` + list + `,"formNot":` + list + `}`, "/v1/query?form=blue&form=black&form=brown&formNot=blue,black,brown"},
-		{"query", `{"formObject":` + object + `,"formObjectNot":` + object + `}`, "/v1/query?R=100&G=200&B=150&formObjectNot=R,100,G,200,B,150"},
+		{"query", `{"formObject":` + object + `,"formObjectNot":` + object + `}`,
+			"/v1/query?R=100&G=200&B=150&formObjectNot=R,100,G,200,B,150"},
 		{"query", `{"space":` + list + `,"spaceObject":` + object + `,"spaceAll":[1,2]}`,
 			"/v1/query?space=blue%20black%20brown&spaceObject=R%20100%20G%20200%20B%20150&spaceAll=1&spaceAll=2"},
-		{"query", `{"pipe":` + list + `,"pipeObject":` + object + `}`, "/v1/query?pipe=blue%7Cblack%7Cbrown&pipeObject=R%7C100%7CG%7C200%7CB%7C150"},
-		{"query", `{"deep":{"R":100,"in":{"z":0,"side":[1,2],"no":null},"A":1}}`, "/v1/query?deep%5BR%5D=100&deep%5Bin%5D%5Bz%5D=0&deep%5Bin%5D%5Bside%5D=1&deep%5Bin%5D%5Bside%5D=2&deep%5BA%5D=1"},
+		{"query", `{"pipe":` + list + `,"pipeObject":` + object + `}`,
+			"/v1/query?pipe=blue%7Cblack%7Cbrown&pipeObject=R%7C100%7CG%7C200%7CB%7C150"},
+		{"query", `{"deep":{"R":100,"in":{"z":0,"side":[1,2],"no":null},"A":1}}`,
+			"/v1/query?deep%5BR%5D=100&deep%5Bin%5D%5Bz%5D=0&deep%5Bin%5D%5Bside%5D=1&deep%5Bin%5D%5Bside%5D=2&deep%5BA%5D=1"},
 		{"query", `{"raw":"a/b?c=d:e,f&g#h i%20j%zz"}`, "/v1/query?raw=a/b?c=d:e,f%26g%23h%20i%20j%25zz"},
 		{"query", `{"json":{"a":[1]},"text":"x y"}`, "/v1/query?json=%7B%22a%22%3A%5B1%5D%7D&text=x%20y"},
 		{"query", `{"odd[name]":"x","form":[{"a":1},null,true]}`, "/v1/query?form=%7B%22a%22%3A1%7D&form=&form=true&odd%5Bname%5D=x"},
@@ -74,7 +78,8 @@ func TestHeadersAndCookies(t *testing.T) {
 	wantResult(t, a, "headers", `{"X-S":"é b","X-A":[1,2],"X-O":{"a":1,"b":2},"X-OE":{"a":1,"b":2},"X-J":{"a":[1]},"Accept":"x","Content-Type":"x","authorization":"x","host":"x","X-Api-Version":"x"}`, "null")
 	r, _ := last()
 	for name, want := range map[string]string{
-		"X-S": "é b", "X-A": "1,2", "X-O": "a,1,b,2", "X-OE": "a=1,b=2", "X-J": `{"a":[1]}`, "Accept": "*/*;q=0.1", "Content-Type": "", "Authorization": "",
+		"X-S": "é b", "X-A": "1,2", "X-O": "a,1,b,2", "X-OE": "a=1,b=2", "X-J": `{"a":[1]}`, "Accept": "*/*;q=0.1", "Content-Type": "",
+		"Authorization": "",
 		"X-Api-Version": "7", "User-Agent": "sandpiper",
 	} {
 		if got := r.Header.Get(name); got != want {
@@ -95,11 +100,13 @@ func TestParametersWithEqualNames(t *testing.T) {
 	a, last := styles(t)
 	wantResult(t, a, "clash", `{"id":"p","body":"b","id_query":"q","id_query_query":"qq","id_header":"h","id_cookie":"c","request_body":{"x":1}}`, "null")
 	r, body := last()
-	if got := fmt.Sprint(r.RequestURI, r.Header.Get("id"), r.Header.Get("Cookie"), body); got != `/v1/clash/p/b?id=q&id_query=qqhid=c{"x":1}` {
+	if got := fmt.Sprint(r.RequestURI, r.Header.Get("id"), r.Header.Get("Cookie"),
+		body); got != `/v1/clash/p/b?id=q&id_query=qqhid=c{"x":1}` {
 		t.Error(got)
 	}
 	about := definitions(t, a)["clash"].Description
-	for _, want := range []string{"Argument id_query is the parameter id in the query.", "Argument id_header is the parameter id in the header.",
+	for _, want := range []string{"Argument id_query is the parameter id in the query.",
+		"Argument id_header is the parameter id in the header.",
 		"Argument request_body is the request body, sent as application/json."} {
 		if !strings.Contains(about, want) {
 			t.Errorf("%s is not in %s", want, about)
@@ -135,9 +142,11 @@ func TestBodies(t *testing.T) {
 	a, last := styles(t)
 	bytes64 := base64.StdEncoding.EncodeToString([]byte{0, 255, 1})
 	for _, c := range []struct{ name, args, mime, want string }{
-		{"json", `{"body":{"s":"<é>","n":1.0,"in":[{"z":1,"a":2}]}}`, "application/vnd.test+json", `{"s":"<é>","n":1.0,"in":[{"z":1,"a":2}]}`},
+		{"json", `{"body":{"s":"<é>","n":1.0,"in":[{"z":1,"a":2}]}}`, "application/vnd.test+json",
+			`{"s":"<é>","n":1.0,"in":[{"z":1,"a":2}]}`},
 		{"json", `{}`, "", ""},
-		{"form", `{"body":{"name":"a b&c","tags":["x","y"],"ids":[1,2],"where":{"a":[1]},"deep":{"a":{"b":1}}}}`, "application/x-www-form-urlencoded",
+		{"form", `{"body":{"name":"a b&c","tags":["x","y"],"ids":[1,2],"where":{"a":[1]},"deep":{"a":{"b":1}}}}`,
+			"application/x-www-form-urlencoded",
 			"name=a%20b%26c&tags=x&tags=y&ids=1,2&where=%7B%22a%22%3A%5B1%5D%7D&deep%5Ba%5D%5Bb%5D=1"},
 		{"text", `{"body":"a,b\n"}`, "text/csv", "a,b\n"},
 		{"xml", `{"body":"<a/>"}`, "application/xml", "<a/>"},

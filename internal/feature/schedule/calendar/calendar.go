@@ -41,13 +41,17 @@ type Calendar struct {
 func New(cfg Config) (Calendar, error) {
 	switch {
 	case cfg.Cron == "" && cfg.Every == 0:
-		return Calendar{}, fault.New(fault.Invalid, "neither cron nor every is given").WithHint(`set one of them, such as cron: "0 9 * * 1-5" or every: 10m`)
+		return Calendar{}, fault.New(fault.Invalid, "neither cron nor every is given").
+			WithHint(`set one of them, such as cron: "0 9 * * 1-5" or every: 10m`)
 	case cfg.Cron != "" && cfg.Every != 0:
-		return Calendar{}, fault.New(fault.Invalid, "both cron %.60q and every %s are given", cfg.Cron, cfg.Every).WithHint("remove one of them")
+		return Calendar{}, fault.New(fault.Invalid, "both cron %.60q and every %s are given", cfg.Cron, cfg.Every).
+			WithHint("remove one of them")
 	case cfg.Every != 0 && (cfg.Every < MinEvery || cfg.Every > MaxEvery):
-		return Calendar{}, fault.New(fault.Invalid, "every is %s; it must be at least %s and at most %d days", cfg.Every, MinEvery, int(MaxEvery.Hours()/24))
+		return Calendar{}, fault.New(fault.Invalid, "every is %s; it must be at least %s and at most %d days", cfg.Every, MinEvery,
+			int(MaxEvery.Hours()/24))
 	case cfg.Every != 0 && cfg.TimeZone != "":
-		return Calendar{}, fault.New(fault.Invalid, "time_zone %.60q is given with every, which does not depend on it", cfg.TimeZone).WithHint("remove time_zone, or use cron")
+		return Calendar{}, fault.New(fault.Invalid, "time_zone %.60q is given with every, which does not depend on it", cfg.TimeZone).
+			WithHint("remove time_zone, or use cron")
 	}
 	zone, err := location(cfg.TimeZone)
 	if err != nil || cfg.Every != 0 {
@@ -63,7 +67,8 @@ func location(name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" || strings.HasPrefix(name, "posix") || strings.HasPrefix(name, "right") {
-		return nil, fault.New(fault.Invalid, "time_zone %.60q does not exist", name).WithHint("use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC")
+		return nil, fault.New(fault.Invalid, "time_zone %.60q does not exist", name).
+			WithHint("use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC")
 	}
 	return zone, nil
 }

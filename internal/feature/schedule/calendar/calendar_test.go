@@ -46,7 +46,8 @@ func TestNext(t *testing.T) {
 		{"weekdays", "30 8 * * 1-5", "UTC", "2026-11-27 08:30", "11-30 08:30+00, 12-01 08:30+00"},
 		{"names", "0 9 * jan,Jul mon", "UTC", "2026-12-30 00:00", "01-04 09:00+00, 01-11 09:00+00"},
 		{"Sunday as 7", "0 0 * * 7", "UTC", "2026-11-24 00:00", "11-29 00:00+00, 12-06 00:00+00"},
-		{"days of month or week", "0 0 13 * 5", "UTC", "2026-11-24 00:00", "11-27 00:00+00, 12-04 00:00+00, 12-11 00:00+00, 12-13 00:00+00"},
+		{"days of month or week", "0 0 13 * 5", "UTC", "2026-11-24 00:00",
+			"11-27 00:00+00, 12-04 00:00+00, 12-11 00:00+00, 12-13 00:00+00"},
 		{"step", "*/20 9-10 * * *", "UTC", "2026-11-24 09:10", "11-24 09:20+00, 11-24 09:40+00, 11-24 10:00+00"},
 		{"step from a value", "50/5 9 * * *", "UTC", "2026-11-24 09:10", "11-24 09:50+00, 11-24 09:55+00, 11-25 09:50+00"},
 		{"leap day", "0 0 29 2 *", "UTC", "2096-03-01 00:00", "02-29 00:00+00"},
@@ -146,7 +147,8 @@ func TestLast(t *testing.T) {
 func TestNextOfIntervals(t *testing.T) {
 	anchor := time.Date(2026, 3, 29, 0, 30, 0, 0, time.UTC)
 	c := mustNew(t, calendar.Config{Every: time.Hour})
-	for after, want := range map[time.Duration]time.Duration{-time.Hour: time.Hour, 0: time.Hour, 59 * time.Minute: time.Hour, time.Hour: 2 * time.Hour, 90 * time.Minute: 2 * time.Hour} {
+	for after, want := range map[time.Duration]time.Duration{-time.Hour: time.Hour, 0: time.Hour, 59 * time.Minute: time.Hour,
+		time.Hour: 2 * time.Hour, 90 * time.Minute: 2 * time.Hour} {
 		if got := c.Next(anchor, anchor.Add(after)); !got.Equal(anchor.Add(want)) {
 			t.Errorf("after %s: got %s, want %s", after, got.Sub(anchor), want)
 		}
@@ -179,7 +181,8 @@ func TestNewRejects(t *testing.T) {
 		{calendar.Config{Cron: "0 9 * * *", TimeZone: "../../etc/passwd"}, "does not exist"},
 	} {
 		_, err := calendar.New(c.cfg)
-		if text := fmt.Sprint(err, "; ", fault.Hint(err)); err == nil || fault.KindOf(err) != fault.Invalid || !strings.Contains(text, c.want) {
+		if text := fmt.Sprint(err, "; ", fault.Hint(err)); err == nil || fault.KindOf(err) != fault.Invalid || !strings.Contains(text,
+			c.want) {
 			t.Errorf("%+v: got %s, want %s", c.cfg, text, c.want)
 		}
 	}

@@ -28,7 +28,8 @@ var fields = [...]field{
 	{name: "minute", most: 59},
 	{name: "hour", most: 23},
 	{name: "day of month", least: 1, most: 31},
-	{name: "month", least: 1, most: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{name: "month", least: 1, most: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov",
+		"dec"}},
 	{name: "day of week", most: 7, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
@@ -38,7 +39,8 @@ var named = map[string]string{
 	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
-const cronHint = `use five fields, minute hour day month weekday, such as "30 8 * * 1-5", or one of @hourly, @daily, @weekly, @monthly and @yearly`
+const cronHint = `use five fields, minute hour day month weekday, such as "30 8 * * 1-5", or one of @hourly, @daily, @weekly, @monthly ` +
+	`and @yearly`
 
 // maxExpression limits the length of an expression.
 const maxExpression = 200
@@ -160,7 +162,8 @@ func (c *cron) next(t time.Time) time.Time {
 		}
 		for hours := c.hours; hours != 0; hours &= hours - 1 {
 			for minutes := c.minutes; minutes != 0; minutes &= minutes - 1 {
-				wall := time.Date(noon.Year(), noon.Month(), noon.Day(), bits.TrailingZeros64(hours), bits.TrailingZeros64(minutes), 0, 0, time.UTC)
+				wall := time.Date(noon.Year(), noon.Month(), noon.Day(), bits.TrailingZeros64(hours), bits.TrailingZeros64(minutes), 0, 0,
+					time.UTC)
 				if at := resolve(wall, t.Location()); at.After(t) {
 					return at
 				}

@@ -20,7 +20,8 @@ func TestNamesAreDistinctAndValid(t *testing.T) {
 		strings.Repeat("ab", 50): strings.Repeat("ab", 27) + "a-",
 	} {
 		got := folder.Name(name)
-		if !strings.HasPrefix(got, want) || len(got) > 64 || strings.Contains(got, "--") || strings.Trim(got, "-") != got || got != strings.ToLower(got) {
+		if !strings.HasPrefix(got, want) || len(got) > 64 || strings.Contains(got, "--") || strings.Trim(got, "-") != got ||
+			got != strings.ToLower(got) {
 			t.Errorf("%q is named %q", name, got)
 		}
 	}
@@ -36,8 +37,11 @@ func TestNamesAreDistinctAndValid(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	for _, s := range []skill.Skill{
 		{Name: "stats", Code: "x = 1\n"},
-		{Name: "Mixed_Case", Code: "# ü\r\nx = '''---\n'''", Metadata: skill.Metadata{Description: `a "quoted" text: with # signs, ü and 'more'`, Tags: []string{"csv", "two words"}, Version: 7}},
-		{Name: "odd", Code: "1", Metadata: skill.Metadata{Description: "x", Tags: []string{"a,b", " c", "[d]"}}, Instructions: "# How\n\nUse it.\n"},
+		{Name: "Mixed_Case", Code: "# ü\r\nx = '''---\n'''",
+			Metadata: skill.Metadata{Description: `a "quoted" text: with # signs, ü and 'more'`, Tags: []string{"csv", "two words"},
+				Version: 7}},
+		{Name: "odd", Code: "1", Metadata: skill.Metadata{Description: "x", Tags: []string{"a,b", " c", "[d]"}},
+			Instructions: "# How\n\nUse it.\n"},
 	} {
 		s.Metadata.Name = s.Name
 		path, err := folder.Of(s).Write(filepath.Join(t.TempDir(), "skills"))
@@ -49,7 +53,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%+v, %v, %v", drafts, ignored, err)
 		}
 		got, m := drafts[0], s.Metadata
-		if got.Name != s.Name || got.Code != s.Code || !cmp.Equal(got.Tags, m.Tags) || m.Description != "" && got.Description != m.Description ||
+		if got.Name != s.Name || got.Code != s.Code || !cmp.Equal(got.Tags, m.Tags) ||
+			m.Description != "" && got.Description != m.Description ||
 			s.Instructions != "" && got.Instructions != s.Instructions || got.Instructions == "" {
 			t.Errorf("%+v became %+v", s, got)
 		}
@@ -75,17 +80,20 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-const manifest = "---\nname: pdf-tools\ndescription: >\n  Fill and\n  merge PDFs.\nlicense: MIT\nmetadata:\n  author: someone\n  tags: [pdf, forms]\n---\n\n# PDF\n\nUse it.\n"
+const manifest = "---\nname: pdf-tools\ndescription: >\n  Fill and\n  merge PDFs.\nlicense: MIT\nmetadata:\n  author: someone\n  tags: " +
+	"[pdf, forms]\n---\n\n# PDF\n\nUse it.\n"
 
 func TestReadsFoldersOfOthers(t *testing.T) {
 	drafts, ignored, err := folder.Read(write(t, map[string]string{
-		"SKILL.md": strings.ReplaceAll(manifest, "\n", "\r\n"), "scripts/fill-form.py": "a = 1", "scripts/merge.py": "b = 2", "scripts/__init__.py": "",
-		"scripts/run.sh": "", "references/FORMS.md": "", "LICENSE": "",
+		"SKILL.md": strings.ReplaceAll(manifest, "\n", "\r\n"), "scripts/fill-form.py": "a = 1", "scripts/merge.py": "b = 2",
+		"scripts/__init__.py": "",
+		"scripts/run.sh":      "", "references/FORMS.md": "", "LICENSE": "",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := skill.Draft{Description: "Fill and merge PDFs.", Tags: []string{"pdf", "forms", "pdf-tools"}, Instructions: "# PDF\n\nUse it.\n"}
+	base := skill.Draft{Description: "Fill and merge PDFs.", Tags: []string{"pdf", "forms", "pdf-tools"},
+		Instructions: "# PDF\n\nUse it.\n"}
 	first, second := base, base
 	first.Name, first.Code = "pdf_tools_fill_form", "a = 1"
 	second.Name, second.Code = "pdf_tools_merge", "b = 2"
@@ -95,12 +103,15 @@ func TestReadsFoldersOfOthers(t *testing.T) {
 	if diff := cmp.Diff([]string{"LICENSE", "references/FORMS.md", "scripts/__init__.py", "scripts/run.sh"}, ignored); diff != "" {
 		t.Error(diff)
 	}
-	drafts, ignored, err = folder.Read(write(t, map[string]string{"SKILL.md": manifest, "scripts/pdf_tools.py": "a = 1", "scripts/more.py": "b = 2"}))
-	if err != nil || len(drafts) != 1 || drafts[0].Name != "pdf_tools" || drafts[0].Code != "a = 1" || !cmp.Equal(ignored, []string{"scripts/more.py"}) {
+	drafts, ignored, err = folder.Read(write(t, map[string]string{"SKILL.md": manifest, "scripts/pdf_tools.py": "a = 1",
+		"scripts/more.py": "b = 2"}))
+	if err != nil || len(drafts) != 1 || drafts[0].Name != "pdf_tools" || drafts[0].Code != "a = 1" || !cmp.Equal(ignored,
+		[]string{"scripts/more.py"}) {
 		t.Errorf("%+v, %v, %v", drafts, ignored, err)
 	}
 	for name, want := range map[string]string{"2-d": "_2_d", "class": "class_", "x": "x"} {
-		drafts, _, err := folder.Read(write(t, map[string]string{"SKILL.md": "---\nname: " + name + "\ndescription: x\n---\n", "scripts/a.py": "1"}))
+		drafts, _, err := folder.Read(write(t, map[string]string{"SKILL.md": "---\nname: " + name + "\ndescription: x\n---\n",
+			"scripts/a.py": "1"}))
 		if err != nil || drafts[0].Name != want {
 			t.Errorf("%s: %+v, %v", name, drafts, err)
 		}
@@ -120,7 +131,8 @@ func TestReadRefusesBadFolders(t *testing.T) {
 		{"no YAML", map[string]string{"SKILL.md": "---\n{\n---\n"}, "the front matter is not valid"},
 		{"a list", map[string]string{"SKILL.md": "---\n- x\n---\n"}, "the front matter is not valid"},
 		{"aliases", map[string]string{"SKILL.md": bomb}, "anchors and aliases are not supported"},
-		{"a long front matter", map[string]string{"SKILL.md": "---\nname: x\ndescription: " + strings.Repeat("x", 20_000) + "\n---\n"}, "at most 16384 are allowed"},
+		{"a long front matter", map[string]string{"SKILL.md": "---\nname: x\ndescription: " + strings.Repeat("x", 20_000) + "\n---\n"},
+			"at most 16384 are allowed"},
 		{"a long text", map[string]string{"SKILL.md": manifest + strings.Repeat("x", 300_000)}, "SKILL.md has more than 262144 bytes"},
 		{"no name", map[string]string{"SKILL.md": "---\ndescription: x\n---\n"}, `the name "" is not allowed`},
 		{"a path as name", map[string]string{"SKILL.md": "---\nname: ../x\ndescription: x\n---\n"}, `the name "../x" is not allowed`},
@@ -150,7 +162,8 @@ func TestReadFollowsNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	drafts, ignored, err := folder.Read(dir)
-	if err != nil || len(drafts) != 1 || drafts[0].Code != "1" || !cmp.Equal(ignored, []string{"scripts/in.py", "scripts/out.py", "scripts/real.txt"}) {
+	if err != nil || len(drafts) != 1 || drafts[0].Code != "1" || !cmp.Equal(ignored,
+		[]string{"scripts/in.py", "scripts/out.py", "scripts/real.txt"}) {
 		t.Errorf("%+v, %v, %v", drafts, ignored, err)
 	}
 	linked := write(t, map[string]string{"scripts/a.py": "1"})

@@ -50,7 +50,8 @@ func Read(dir string) (drafts []skill.Draft, ignored []string, err error) {
 		return nil, nil, fault.Wrap(fault.Invalid, err, "the folder %s cannot be read: %v", dir, err)
 	}
 	if len(names) == 0 || len(names) > maxScripts {
-		return nil, nil, fault.New(fault.Invalid, "%s has %d Python files in %s; an importable skill has 1 to %d", dir, len(names), scripts, maxScripts)
+		return nil, nil, fault.New(fault.Invalid, "%s has %d Python files in %s; an importable skill has 1 to %d", dir, len(names), scripts,
+			maxScripts)
 	}
 	base := skill.Draft{Name: front.pythonName(), Description: front.Description, Tags: front.tags(), Instructions: body}
 	single := base.Name + ".py"
@@ -123,7 +124,8 @@ func parse(text string) (front frontmatter, body string, err error) {
 		return front, "", fmt.Errorf("the front matter is not valid: %s", yaml.FormatError(err, false, false))
 	}
 	if !nameForm.MatchString(front.Name) || len(front.Name) > maxName {
-		return front, "", fmt.Errorf("the name %.80q is not allowed: use 1 to %d lower-case letters, digits and single hyphens between them", front.Name, maxName)
+		return front, "", fmt.Errorf("the name %.80q is not allowed: use 1 to %d lower-case letters, digits and single hyphens "+
+			"between them", front.Name, maxName)
 	}
 	if front.Description = strings.TrimSpace(front.Description); front.Description == "" {
 		return front, "", errors.New("it has no description")

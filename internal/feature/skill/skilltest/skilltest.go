@@ -26,9 +26,11 @@ func Record(ctx context.Context, r *execution.Runner, h *home.Home, name, code s
 	case err != nil:
 		return Test{}, err
 	case !done.Success():
-		return Test{}, fault.New(fault.Invalid, "the code failed, so that there is no test: %.300s", explain(done)).WithHint("%s", done.Hint)
+		return Test{}, fault.New(fault.Invalid, "the code failed, so that there is no test: %.300s", explain(done)).
+			WithHint("%s", done.Hint)
 	case !slices.Contains(used, name):
-		return Test{}, fault.New(fault.Invalid, "the code does not import skill %q", name).WithHint("begin it with: from skills import %s", name)
+		return Test{}, fault.New(fault.Invalid, "the code does not import skill %q", name).
+			WithHint("begin it with: from skills import %s", name)
 	case tp.err != nil:
 		return Test{}, tp.err
 	}
@@ -73,7 +75,8 @@ func run(ctx context.Context, r *execution.Runner, h *home.Home, code string, tp
 		case err != nil:
 			return reply.Result{}, nil, err
 		case len(e.Questions) > 0:
-			return reply.Result{}, nil, fault.New(fault.Denied, "the code asks a question, which a test cannot answer: %.200s", e.Questions[0].Text)
+			return reply.Result{}, nil, fault.New(fault.Denied, "the code asks a question, which a test cannot answer: %.200s",
+				e.Questions[0].Text)
 		case e.Done != nil:
 			return *e.Done, x.Skills(), nil
 		}

@@ -111,7 +111,8 @@ func (s *Store) list(ctx context.Context, tx *store.Tx, name string) (all []Test
 			return nil, err
 		}
 		if b.Damaged != nil {
-			return nil, fault.Wrap(fault.Internal, b.Damaged, "test %d of skill %q is damaged or was encrypted with another key", t.Number, name).
+			return nil, fault.Wrap(fault.Internal, b.Damaged, "test %d of skill %q is damaged or was encrypted with another key", t.Number,
+				name).
 				WithHint("delete the tests of the skill and record them again")
 		}
 		if err := json.Unmarshal(b.Text, &t); err != nil {

@@ -114,7 +114,8 @@ func (h *host) check(a args) error {
 	case strings.TrimSpace(a.Prompt) == "":
 		return fault.New(fault.Invalid, "the prompt of ask_llm is empty")
 	case size > maxBytes:
-		return fault.New(fault.Invalid, "ask_llm was given %d bytes; at most %d are allowed", size, maxBytes).WithHint("ask about parts of the data")
+		return fault.New(fault.Invalid, "ask_llm was given %d bytes; at most %d are allowed", size, maxBytes).
+			WithHint("ask about parts of the data")
 	}
 	return nil
 }

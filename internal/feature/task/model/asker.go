@@ -86,7 +86,8 @@ func (a *Asker) ask(ctx context.Context, p askllm.Prompt, used *task.Usage) (jso
 			return value, nil
 		}
 		if repair == 0 {
-			q.prompt = first + "\n\nAn earlier answer was rejected:\n" + fenced(shorten(wrong.Error(), maxFailedError)) + "\nAnswer with a correct JSON value."
+			q.prompt = first + "\n\nAn earlier answer was rejected:\n" + fenced(shorten(wrong.Error(),
+				maxFailedError)) + "\nAnswer with a correct JSON value."
 		}
 	}
 	return nil, fault.New(fault.Unavailable, "the model returned no value that conforms to json_schema, after one repair").
@@ -103,13 +104,15 @@ func (a *Asker) once(ctx context.Context, q question, spent task.Usage, used *ta
 			name = "tasks.ask_tokens"
 		}
 		return "", fault.Wrap(fault.Exhausted, err, "ask_llm: %s", fault.Message(err)).
-			WithHint("ask about less data; the operator can increase %s", cmp.Or(name, "tasks.ask_tokens or tasks.budget_cost")).WithQuota(name)
+			WithHint("ask about less data; the operator can increase %s", cmp.Or(name, "tasks.ask_tokens or tasks.budget_cost")).
+			WithQuota(name)
 	case err != nil:
 		return "", err
 	case answer.refused:
 		return "", fault.New(fault.Unavailable, "the model declined to answer the prompt of ask_llm")
 	case answer.truncated:
-		return "", fault.New(fault.Unavailable, "the answer to ask_llm was truncated at the maximum number of tokens").WithHint("ask for a shorter answer")
+		return "", fault.New(fault.Unavailable, "the answer to ask_llm was truncated at the maximum number of tokens").
+			WithHint("ask for a shorter answer")
 	}
 	return answer.text, nil
 }
@@ -124,7 +127,8 @@ func (a *Asker) Probe(ctx context.Context) error {
 func compile(raw json.RawMessage) (*schema.Schema, error) {
 	s, err := schema.CompileStrict(raw)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "json_schema is not a valid JSON schema").WithHint("it must be a schema such as {\"type\": \"object\", \"properties\": {…}}, without references to other documents")
+		return nil, fault.Wrap(fault.Invalid, err, "json_schema is not a valid JSON schema").
+			WithHint("it must be a schema such as {\"type\": \"object\", \"properties\": {…}}, without references to other documents")
 	}
 	return s, nil
 }

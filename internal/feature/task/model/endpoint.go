@@ -194,7 +194,8 @@ func broken(err error, host, what string) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
 	}
-	return &failure{fault.Wrap(fault.Unavailable, err, "%s %s", host, what).WithHint("check that it runs and that tasks.url is correct"), -1}
+	return &failure{fault.Wrap(fault.Unavailable, err, "%s %s", host, what).WithHint("check that it runs and that tasks.url is correct"),
+		-1}
 }
 
 // knownCode matches the codes of errors that are safe to show: the rest of a response may
@@ -213,7 +214,8 @@ func shown(code string) string {
 }
 
 // permanent are the codes of errors in a stream that a repeated request does not resolve.
-var permanent = []string{"invalid_request_error", "authentication_error", "permission_error", "not_found_error", "content_filter", "insufficient_quota", "request_too_large"}
+var permanent = []string{"invalid_request_error", "authentication_error", "permission_error", "not_found_error", "content_filter",
+	"insufficient_quota", "request_too_large"}
 
 func streamError(code, host string) error {
 	err := fault.New(fault.Unavailable, "%s reported an error in the stream%s", host, shown(code)).WithHint("check the log of the endpoint")

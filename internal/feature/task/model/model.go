@@ -52,14 +52,17 @@ const budgetTokens = "tasks.budget_tokens"
 
 // Config of a Generator.
 type Config struct {
-	Provider   string        `key:"model,restart" allow:"none openai azure anthropic sampling"` // required
-	Name       string        `key:"name,restart"`                                               // model, or deployment on Azure; with Sampling a preference, "" means none
-	URL        string        `key:"url,restart" form:"url"`                                     // of the endpoint; "" means the default of the provider; Azure has none
-	Key        string        `key:"key,restart" form:"reference"`                               // a reference such as ${NAME}; "" sends none
-	APIVersion string        `key:"api_version,restart"`                                        // of the older API of Azure; "" means the current API
-	MaxTokens  int           `key:"max_tokens,restart" range:"256 1048576"`                     // of an answer; 0 means DefaultMaxTokens
-	Timeout    time.Duration `key:"timeout,restart"`                                            // of a request; 0 means DefaultTimeout
-	Budget     int64         `key:"budget_tokens,restart" range:"1000 1073741824"`              // tokens of a task, sent and received; 0 means DefaultBudget
+	Provider string `key:"model,restart" allow:"none openai azure anthropic sampling"` // required
+	// model, or deployment on Azure; with Sampling a preference, "" means none
+	Name string `key:"name,restart"`
+	// of the endpoint; "" means the default of the provider; Azure has none
+	URL        string        `key:"url,restart" form:"url"`
+	Key        string        `key:"key,restart" form:"reference"`           // a reference such as ${NAME}; "" sends none
+	APIVersion string        `key:"api_version,restart"`                    // of the older API of Azure; "" means the current API
+	MaxTokens  int           `key:"max_tokens,restart" range:"256 1048576"` // of an answer; 0 means DefaultMaxTokens
+	Timeout    time.Duration `key:"timeout,restart"`                        // of a request; 0 means DefaultTimeout
+	// tokens of a task, sent and received; 0 means DefaultBudget
+	Budget int64 `key:"budget_tokens,restart" range:"1000 1073741824"`
 	// Limits of ask_llm in an execution: prompts, 0 means DefaultAskRequests and a negative number
 	// that code cannot ask; and tokens, 0 means DefaultBudget.
 	AskRequests Prompts          `key:"ask_requests,restart"`
@@ -175,7 +178,8 @@ func (cfg Config) Check() error {
 	case !ok && cfg.Provider != Sampling:
 		return fault.New(fault.Invalid, "tasks.model is %q; it must be openai, azure, anthropic or sampling", cfg.Provider)
 	case cfg.BudgetCost > 0 && !priced:
-		return fault.New(fault.Invalid, "tasks.budget_cost has no effect without a price of the model %q", cfg.Name).WithHint("add it to tasks.prices")
+		return fault.New(fault.Invalid, "tasks.budget_cost has no effect without a price of the model %q", cfg.Name).
+			WithHint("add it to tasks.prices")
 	case !ok:
 		return nil
 	case cfg.Name == "":
@@ -183,7 +187,8 @@ func (cfg Config) Check() error {
 	case cfg.URL == "" && d.usual == "":
 		return fault.New(fault.Invalid, "tasks.url is missing").WithHint("set tasks.url to the endpoint of the Azure resource")
 	case cfg.URL == "" && cfg.Key == "":
-		return fault.New(fault.Invalid, "tasks.key is missing; %s requires a key", d.usual).WithHint("set tasks.key to a reference such as ${OPENAI_API_KEY}, or tasks.url to another endpoint")
+		return fault.New(fault.Invalid, "tasks.key is missing; %s requires a key", d.usual).
+			WithHint("set tasks.key to a reference such as ${OPENAI_API_KEY}, or tasks.url to another endpoint")
 	}
 	return nil
 }
@@ -310,13 +315,15 @@ func (g *Generator) affordable(spent task.Usage, q question) (int, error) {
 	input := q.tokens()
 	left := float64(g.cfg.Budget - spent.InputTokens - spent.OutputTokens - input)
 	if left < MinAnswer {
-		return 0, fault.New(fault.Exhausted, "the budget of %d tokens does not suffice: %d are spent, and the next request needs %d", g.cfg.Budget, spent.InputTokens+spent.OutputTokens, input+MinAnswer).
+		return 0, fault.New(fault.Exhausted, "the budget of %d tokens does not suffice: %d are spent, and the next request needs %d",
+			g.cfg.Budget, spent.InputTokens+spent.OutputTokens, input+MinAnswer).
 			WithHint("divide the task, or increase tasks.budget_tokens").WithQuota(budgetTokens)
 	}
 	if p, most := g.cfg.Prices[g.cfg.Name], float64(g.cfg.BudgetCost); most > 0 {
 		money := most - spent.Cost - float64(input)*p.Input/1e6
 		if money < 0 || money*1e6 < MinAnswer*p.Output {
-			return 0, fault.New(fault.Exhausted, "the budget of %g does not suffice: %.4g are spent, and the next request needs %.4g", most, spent.Cost, (float64(input)*p.Input+MinAnswer*p.Output)/1e6).
+			return 0, fault.New(fault.Exhausted, "the budget of %g does not suffice: %.4g are spent, and the next request needs %.4g", most,
+				spent.Cost, (float64(input)*p.Input+MinAnswer*p.Output)/1e6).
 				WithHint("divide the task, or increase tasks.budget_cost").WithQuota("tasks.budget_cost")
 		}
 		if p.Output > 0 {

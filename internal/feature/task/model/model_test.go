@@ -49,7 +49,8 @@ func generator(t *testing.T, cfg model.Config) *model.Generator {
 }
 
 // each runs a test with every provider and an endpoint that answers as the function says.
-func each(t *testing.T, answer func(n int, q modeltest.Question) modeltest.Reply, f func(t *testing.T, e *modeltest.Endpoint, cfg model.Config)) {
+func each(t *testing.T, answer func(n int, q modeltest.Question) modeltest.Reply,
+	f func(t *testing.T, e *modeltest.Endpoint, cfg model.Config)) {
 	for _, name := range []string{"openai", "azure", "old azure", "anthropic"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // pauses between requests
@@ -100,7 +101,8 @@ func TestGenerateStreamsAProgramAndRepairsIt(t *testing.T) {
 			t.Errorf("%+v, %v", second, err)
 		}
 		for _, q := range e.Asked() {
-			if q.Model != "m" || q.MaxTokens != model.DefaultMaxTokens || !strings.Contains(q.Prompt, "Calculate 5 + 3") || !strings.Contains(q.Prompt, "# add(a: float, b: float) -> float\n# Add two numbers.\n") {
+			if q.Model != "m" || q.MaxTokens != model.DefaultMaxTokens || !strings.Contains(q.Prompt, "Calculate 5 + 3") ||
+				!strings.Contains(q.Prompt, "# add(a: float, b: float) -> float\n# Add two numbers.\n") {
 				t.Errorf("%+v", q)
 			}
 		}
@@ -109,13 +111,14 @@ func TestGenerateStreamsAProgramAndRepairsIt(t *testing.T) {
 
 func TestGenerateWithSampling(t *testing.T) {
 	var systems, prompts []string
-	g, err := model.New(model.Config{Provider: model.Sampling, Budget: 3000, Sample: func(_ context.Context, p task.Prompt) (task.Sampled, error) {
-		systems, prompts = append(systems, p.System), append(prompts, p.Text)
-		if strings.Contains(p.Text, "missing argument: b") {
-			return task.Sampled{Text: program}, nil
-		}
-		return task.Sampled{Text: "```python\nresult = add(5)\n```"}, nil
-	}})
+	g, err := model.New(model.Config{Provider: model.Sampling, Budget: 3000,
+		Sample: func(_ context.Context, p task.Prompt) (task.Sampled, error) {
+			systems, prompts = append(systems, p.System), append(prompts, p.Text)
+			if strings.Contains(p.Text, "missing argument: b") {
+				return task.Sampled{Text: program}, nil
+			}
+			return task.Sampled{Text: "```python\nresult = add(5)\n```"}, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +148,10 @@ func TestSamplingReportsItsErrors(t *testing.T) {
 			<-ctx.Done()
 			return task.Sampled{}, ctx.Err()
 		},
-		"the model returned no program: the answer is emp": func(context.Context, task.Prompt) (task.Sampled, error) { return task.Sampled{}, nil },
+		"the model returned no program: the answer is emp": func(context.Context, task.Prompt) (task.Sampled,
+			error) {
+			return task.Sampled{}, nil
+		},
 	} {
 		g, err := model.New(model.Config{Provider: model.Sampling, Sample: sample, Timeout: 10 * time.Millisecond})
 		if err != nil {
@@ -161,12 +167,13 @@ func TestSamplingReportsItsErrors(t *testing.T) {
 }
 
 func TestGenerateRequestsASearch(t *testing.T) {
-	each(t, replies(modeltest.Reply{Text: "No tool sends mail.\nSEARCH: send mail\n"}), func(t *testing.T, _ *modeltest.Endpoint, cfg model.Config) {
-		a, err := generator(t, cfg).Generate(t.Context(), sum)
-		if a.Code != "" || a.Search != "send mail" || err != nil {
-			t.Errorf("%+v, %v", a, err)
-		}
-	})
+	each(t, replies(modeltest.Reply{Text: "No tool sends mail.\nSEARCH: send mail\n"}),
+		func(t *testing.T, _ *modeltest.Endpoint, cfg model.Config) {
+			a, err := generator(t, cfg).Generate(t.Context(), sum)
+			if a.Code != "" || a.Search != "send mail" || err != nil {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
 }
 
 // Another attempt may have a program; the cost of this one is reported.
@@ -189,11 +196,12 @@ func TestGenerateReportsAnswersWithoutAProgram(t *testing.T) {
 			}
 		})
 	}
-	each(t, replies(modeltest.Reply{Text: program + "This program", Stop: "length"}), func(t *testing.T, _ *modeltest.Endpoint, cfg model.Config) {
-		if a, err := generator(t, cfg).Generate(t.Context(), sum); err != nil || a.Code == "" {
-			t.Errorf("%+v, %v", a, err)
-		}
-	})
+	each(t, replies(modeltest.Reply{Text: program + "This program", Stop: "length"}),
+		func(t *testing.T, _ *modeltest.Endpoint, cfg model.Config) {
+			if a, err := generator(t, cfg).Generate(t.Context(), sum); err != nil || a.Code == "" {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
 }
 
 func TestGenerateRetriesTemporaryErrors(t *testing.T) {
@@ -221,16 +229,17 @@ func TestGenerateRetriesTemporaryErrors(t *testing.T) {
 }
 
 func TestGenerateStopsRetrying(t *testing.T) {
-	each(t, replies(modeltest.Reply{Status: 429, RetryAfter: "0", Code: "rate_limit_exceeded"}), func(t *testing.T, e *modeltest.Endpoint, cfg model.Config) {
-		a, err := generator(t, cfg).Generate(t.Context(), sum)
-		want := "the model endpoint at " + strings.TrimPrefix(e.URL, "http://") + " returned status 429 (rate_limit_exceeded)"
-		if fault.KindOf(err) != fault.Exhausted || fault.Message(err) != want || len(e.Asked()) != 4 || a.Usage.Requests != 4 {
-			t.Errorf("%d requests: %+v, %v", len(e.Asked()), a, err)
-		}
-		if errors.Is(err, task.ErrNoProgram) {
-			t.Error("another attempt is invited")
-		}
-	})
+	each(t, replies(modeltest.Reply{Status: 429, RetryAfter: "0", Code: "rate_limit_exceeded"}),
+		func(t *testing.T, e *modeltest.Endpoint, cfg model.Config) {
+			a, err := generator(t, cfg).Generate(t.Context(), sum)
+			want := "the model endpoint at " + strings.TrimPrefix(e.URL, "http://") + " returned status 429 (rate_limit_exceeded)"
+			if fault.KindOf(err) != fault.Exhausted || fault.Message(err) != want || len(e.Asked()) != 4 || a.Usage.Requests != 4 {
+				t.Errorf("%d requests: %+v, %v", len(e.Asked()), a, err)
+			}
+			if errors.Is(err, task.ErrNoProgram) {
+				t.Error("another attempt is invited")
+			}
+		})
 }
 
 func TestGenerateDoesNotRetryPermanentErrors(t *testing.T) {
@@ -249,7 +258,8 @@ func TestGenerateDoesNotRetryPermanentErrors(t *testing.T) {
 	} {
 		each(t, replies(c.reply), func(t *testing.T, e *modeltest.Endpoint, cfg model.Config) {
 			_, err := generator(t, cfg).Generate(t.Context(), sum)
-			if fault.KindOf(err) != c.kind || !strings.HasSuffix(fault.Message(err), c.want) || !strings.Contains(fault.Message(err), "127.0.0.1:") || len(e.Asked()) != 1 {
+			if fault.KindOf(err) != c.kind || !strings.HasSuffix(fault.Message(err), c.want) || !strings.Contains(fault.Message(err),
+				"127.0.0.1:") || len(e.Asked()) != 1 {
 				t.Errorf("%d requests: %v", len(e.Asked()), err)
 			}
 			if all := fmt.Sprintf("%v %+v %s", err, err, fault.Hint(err)); strings.Contains(all, "sk-") || strings.Contains(all, "/v1") {
@@ -273,7 +283,8 @@ func TestGenerateEndsInTime(t *testing.T) {
 	each(t, replies(modeltest.Reply{Hang: true}), func(t *testing.T, e *modeltest.Endpoint, cfg model.Config) {
 		cfg.Timeout = 300 * time.Millisecond
 		_, err := generator(t, cfg).Generate(t.Context(), sum)
-		if fault.KindOf(err) != fault.Unavailable || !strings.HasSuffix(fault.Message(err), "did not answer within 300ms") || len(e.Asked()) != 1 {
+		if fault.KindOf(err) != fault.Unavailable || !strings.HasSuffix(fault.Message(err), "did not answer within 300ms") ||
+			len(e.Asked()) != 1 {
 			t.Errorf("%d requests: %v", len(e.Asked()), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -331,7 +342,8 @@ func TestBudgetLimitsRequests(t *testing.T) {
 		}
 		r.Spent = task.Usage{InputTokens: 2000, OutputTokens: 600}
 		a, err := generator(t, cfg).Generate(t.Context(), r)
-		if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "the budget of 3000 tokens does not suffice: 2600 are spent") || a.Usage.Requests != 0 || len(e.Asked()) != 1 {
+		if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err),
+			"the budget of 3000 tokens does not suffice: 2600 are spent") || a.Usage.Requests != 0 || len(e.Asked()) != 1 {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})
@@ -344,7 +356,8 @@ func TestBudgetCountsRepeatedRequests(t *testing.T) {
 	each(t, replies(long), func(t *testing.T, e *modeltest.Endpoint, cfg model.Config) {
 		cfg.Budget = 5000
 		a, err := generator(t, cfg).Generate(t.Context(), sum)
-		if fault.KindOf(err) != fault.Exhausted || len(e.Asked()) > 2 || a.Usage.InputTokens+a.Usage.OutputTokens > 5000+modeltest.InputTokens+10 {
+		if fault.KindOf(err) != fault.Exhausted || len(e.Asked()) > 2 ||
+			a.Usage.InputTokens+a.Usage.OutputTokens > 5000+modeltest.InputTokens+10 {
 			t.Errorf("%d requests, %+v, %v", len(e.Asked()), a, err)
 		}
 	})
@@ -366,7 +379,8 @@ func TestBudgetOfMoney(t *testing.T) {
 		}
 		r := sum
 		r.Spent = task.Usage{Cost: 0.019}
-		if _, err := generator(t, cfg).Generate(t.Context(), r); fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "the budget of 0.02 does not suffice: 0.019 are spent") {
+		if _, err := generator(t, cfg).Generate(t.Context(), r); fault.KindOf(err) != fault.Exhausted ||
+			!strings.Contains(fault.Message(err), "the budget of 0.02 does not suffice: 0.019 are spent") {
 			t.Error(err)
 		}
 	})
@@ -374,10 +388,12 @@ func TestBudgetOfMoney(t *testing.T) {
 
 func TestNewRejectsInvalidConfig(t *testing.T) {
 	for _, cfg := range []model.Config{
-		{}, {Provider: "x", Name: "m"}, {Provider: model.OpenAI, Key: "${KEY}"}, {Provider: model.OpenAI, Name: "m"}, {Provider: model.Anthropic, Name: "m"},
+		{}, {Provider: "x", Name: "m"}, {Provider: model.OpenAI, Key: "${KEY}"}, {Provider: model.OpenAI, Name: "m"},
+		{Provider: model.Anthropic, Name: "m"},
 		{Provider: model.Azure, Name: "m", Key: "${KEY}"}, {Provider: model.OpenAI, Name: "m", Key: "${KEY}", BudgetCost: 1},
 	} {
-		if _, err := model.New(cfg); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" && cfg.Provider != "" && cfg.Provider != "x" {
+		if _, err := model.New(cfg); fault.KindOf(err) != fault.Invalid ||
+			fault.Hint(err) == "" && cfg.Provider != "" && cfg.Provider != "x" {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}

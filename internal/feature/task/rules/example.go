@@ -18,7 +18,8 @@ func (p parameter) example() string {
 		text string
 	}{
 		{wording.Proper, "Paris"}, {wording.File, "data.csv"}, {wording.Email, "ada@example.com"}, {wording.Date, "2026-01-31"},
-		{wording.WebAddress, "https://example.com"}, {wording.Clock, "09:30"}, {wording.Phone, "+1 555 0100"}, {wording.Expression, "5 + 3"},
+		{wording.WebAddress, "https://example.com"}, {wording.Clock, "09:30"}, {wording.Phone, "+1 555 0100"}, {wording.Expression,
+			"5 + 3"},
 	} {
 		if shared(kindWords[e.kind], stems) {
 			return e.text

@@ -25,7 +25,8 @@ type filled struct {
 
 // kindWords are the words of parameters that have values of a kind.
 var kindWords = map[wording.Kind]map[string]bool{
-	wording.Quoted:     stemsOf("content text message comment title query sql body note topic subject data pattern description old new search"),
+	wording.Quoted: stemsOf("content text message comment title query sql body note topic subject data pattern description old " +
+		"new search"),
 	wording.WebAddress: stemsOf("url uri link address page"),
 	wording.Email:      stemsOf("email mail recipient to"),
 	wording.Date:       stemsOf("date day from to start end since until due when begin first last"),
@@ -33,8 +34,9 @@ var kindWords = map[wording.Kind]map[string]bool{
 	wording.Phone:      stemsOf("phone telephone mobile"),
 	wording.File:       stemsOf("path file filename source destination target directory folder"),
 	wording.Expression: stemsOf("expression formula calculation"),
-	wording.Proper:     stemsOf("city location place name person contact customer country assignee attendee town user owner author entity node"),
-	wording.Number:     {},
+	wording.Proper: stemsOf("city location place name person contact customer country assignee attendee town user owner author " +
+		"entity node"),
+	wording.Number: {},
 }
 
 func stemsOf(list string) map[string]bool {
@@ -96,7 +98,8 @@ func (p parameter) affinity(v wording.Value) float64 {
 	case about[w]:
 		score += 2.2
 	}
-	if particular[v.Kind] && p.kind == "string" && !shared(kindWords[v.Kind], name) && !shared(kindWords[v.Kind], about) { // a file is no city
+	// a file is no city
+	if particular[v.Kind] && p.kind == "string" && !shared(kindWords[v.Kind], name) && !shared(kindWords[v.Kind], about) {
 		return 0
 	}
 	return score

@@ -52,7 +52,8 @@ var references = lazyregexp.New(`(?i)\b(?:its|the|this|their|his|her)\s+`)
 var noun = lazyregexp.New(`^(?:[\p{L}-]+\s*){1,3}`)
 
 // results are words for a whole result.
-var results = stemsOf("result answer total sum value output file content text it this data forecast weather contact event ticket calendar database")
+var results = stemsOf("result answer total sum value output file content text it this data forecast weather contact event ticket " +
+	"calendar database")
 
 // phrase returns the words with which a clause names the part of the result for an argument; nil
 // for the whole.
@@ -77,7 +78,8 @@ func phrase(p parameter, text string) []string {
 			other = of
 		}
 	}
-	if kindWords[wording.Quoted][wording.Stem(p.name)] && !name[wording.Stem("title")] && !name[wording.Stem("query")] { // a text may be anything
+	// a text may be anything
+	if kindWords[wording.Quoted][wording.Stem(p.name)] && !name[wording.Stem("title")] && !name[wording.Stem("query")] {
 		return other
 	}
 	return nil
@@ -107,13 +109,15 @@ func (w *writer) optionalFromResult(best choice, c wording.Clause) (all []argume
 		}
 	}
 	if names != nil {
-		all = append(all, argument{"", fmt.Sprintf("{n: v for n in [%s] if (v := %s(%s, n)) is not None}", strings.Join(names, ", "), w.program.use("pick"), w.last)})
+		all = append(all, argument{"", fmt.Sprintf("{n: v for n in [%s] if (v := %s(%s, n)) is not None}", strings.Join(names, ", "),
+			w.program.use("pick"), w.last)})
 	}
 	return all
 }
 
 // columns match "sum the amount column" and the like.
-var columns = lazyregexp.New(`(?i)\b(sum|add up|total|average|mean|count|maximum|minimum|largest|smallest)\b.*?\b(?:the\s+)?(?:column\s+([\p{L}\d_-]+)|([\p{L}\d_-]+)\s+column)`)
+var columns = lazyregexp.New(`(?i)\b(sum|add ` +
+	`up|total|average|mean|count|maximum|minimum|largest|smallest)\b.*?\b(?:the\s+)?(?:column\s+([\p{L}\d_-]+)|([\p{L}\d_-]+)\s+column)`)
 
 // functions of columns.
 var functions = map[string]string{
@@ -131,7 +135,8 @@ func (w *writer) compute(c wording.Clause) bool {
 	w.program.use("column")
 	w.program.results++
 	name := fmt.Sprintf("r%d", w.program.results)
-	w.program.lines = append(w.program.lines, name+" = "+fmt.Sprintf(functions[strings.ToLower(m[1])], fmt.Sprintf("column(%s, %s)", w.last, literal(column))))
+	w.program.lines = append(w.program.lines, name+" = "+fmt.Sprintf(functions[strings.ToLower(m[1])],
+		fmt.Sprintf("column(%s, %s)", w.last, literal(column))))
 	w.last = name
 	return true
 }
@@ -139,7 +144,8 @@ func (w *writer) compute(c wording.Clause) bool {
 var (
 	comparison = lazyregexp.New(`(?i)\b(?:which|what|where|who|is)\b.*\b(warmer|hotter|colder|cooler|cheaper|dearer|larger|bigger|smaller|higher|lower|longer|shorter|older|younger|more \p{L}+|less \p{L}+)\b`)
 	least      = wording.Set("colder cooler cheaper smaller lower shorter younger")
-	measures   = map[string]string{"warmer": "temperature", "hotter": "temperature", "colder": "temperature", "cooler": "temperature", "cheaper": "price", "dearer": "price",
+	measures   = map[string]string{"warmer": "temperature", "hotter": "temperature", "colder": "temperature", "cooler": "temperature",
+		"cheaper": "price", "dearer": "price",
 		"larger": "size", "bigger": "size", "smaller": "size", "longer": "length", "shorter": "length", "older": "age", "younger": "age"}
 )
 

@@ -57,7 +57,8 @@ func listOfNames(all []parameter, list string) []string {
 		for len(words) > 0 && timeWords[strings.ToLower(words[len(words)-1])] {
 			words = words[:len(words)-1]
 		}
-		if parts[i] = strings.Join(words, " "); len(words) > 3 || !plainName().MatchString(parts[i]) || slices.ContainsFunc(words, isCommon) {
+		if parts[i] = strings.Join(words, " "); len(words) > 3 || !plainName().
+			MatchString(parts[i]) || slices.ContainsFunc(words, isCommon) {
 			return nil
 		}
 	}

@@ -183,7 +183,8 @@ func (w *writer) names(description string, pool []int) bool {
 func (w *writer) step(c wording.Clause, pool []int, chained bool) error {
 	best, ok := w.choose(c, pool, chained)
 	if !ok {
-		return fault.New(fault.NotFound, "no tool matches %.80q", strings.TrimSpace(c.Text)).WithHint("state the task in other words, or configure a model: tasks.model")
+		return fault.New(fault.NotFound, "no tool matches %.80q", strings.TrimSpace(c.Text)).
+			WithHint("state the task in other words, or configure a model: tasks.model")
 	}
 	w.take(best.filled)
 	args := best.args
@@ -200,7 +201,8 @@ func (w *writer) step(c wording.Clause, pool []int, chained bool) error {
 	}
 	if len(missing) > 0 {
 		return fault.New(fault.Invalid, "the task has no value for %s of %s", strings.Join(missing, ", "), w.tools[best.tool].Name).
-			WithHint("add it to the task, for example: %s, %s", strings.TrimRight(strings.TrimSpace(c.Text), ".?!,"), strings.Join(named, ", "))
+			WithHint("add it to the task, for example: %s, %s", strings.TrimRight(strings.TrimSpace(c.Text), ".?!,"),
+				strings.Join(named, ", "))
 	}
 	args = append(args, w.optionalFromResult(best, c)...)
 	w.last = w.program.call(w.tools[best.tool], args)

@@ -23,7 +23,8 @@ type solved struct {
 func (c client) solve(text string) (o solved) {
 	c.t.Helper()
 	var answer struct{ Content []struct{ Text string } }
-	err := json.Unmarshal(c.send("tools/call", map[string]any{"name": "execute_task", "arguments": map[string]any{"task_description": text}}), &answer)
+	err := json.Unmarshal(c.send("tools/call", map[string]any{"name": "execute_task",
+		"arguments": map[string]any{"task_description": text}}), &answer)
 	if err == nil && len(answer.Content) > 0 {
 		err = json.Unmarshal([]byte(answer.Content[0].Text), &o)
 	}

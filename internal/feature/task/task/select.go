@@ -122,7 +122,8 @@ func (q *Query) check() error {
 	case strings.TrimSpace(q.Task) == "":
 		return fault.New(fault.Invalid, "the task is empty").WithHint("describe in a sentence what is to be done")
 	case len(q.Task) > maxTask:
-		return fault.New(fault.Invalid, "the task has %d bytes; at most %d are allowed", len(q.Task), maxTask).WithHint("put data into a file of the workspace, and name it in the task")
+		return fault.New(fault.Invalid, "the task has %d bytes; at most %d are allowed", len(q.Task), maxTask).
+			WithHint("put data into a file of the workspace, and name it in the task")
 	}
 	return q.checkNumbers()
 }

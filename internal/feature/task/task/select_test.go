@@ -26,12 +26,14 @@ func snapshot(t *testing.T) *catalog.Catalog {
 		t.Fatal(err)
 	}
 	for server, all := range map[string]map[string]string{
-		"calculator": {"add": "Add two numbers, and return the sum.", "subtract": "Subtract two numbers.", "multiply": "Multiply two numbers."},
-		"weather":    {"get_weather": "Return the weather of a city.", "get_forecast": "Return the weather of the next days."},
+		"calculator": {"add": "Add two numbers, and return the sum.", "subtract": "Subtract two numbers.",
+			"multiply": "Multiply two numbers."},
+		"weather": {"get_weather": "Return the weather of a city.", "get_forecast": "Return the weather of the next days."},
 	} {
 		var listing catalog.Listing
 		for name, about := range all {
-			listing.Tools = append(listing.Tools, tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: about, Input: []byte(`{"type":"object"}`)})
+			listing.Tools = append(listing.Tools, tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: about,
+				Input: []byte(`{"type":"object"}`)})
 		}
 		if _, err := c.Put(t.Context(), server, listing); err != nil {
 			t.Fatal(err)
@@ -68,7 +70,8 @@ func TestSelectReturnsTheBestTools(t *testing.T) {
 
 func TestSelectOmitsToolsThatCannotBeCalled(t *testing.T) {
 	c := snapshot(t)
-	changed := catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "calculator", Tool: "add"}, Description: "Add two numbers, and send the sum.", Input: []byte(`{"type":"object"}`)}}}
+	changed := catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "calculator", Tool: "add"},
+		Description: "Add two numbers, and send the sum.", Input: []byte(`{"type":"object"}`)}}}
 	if _, err := c.Put(t.Context(), "calculator", changed); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func TestSelectOmitsToolsThatCannotBeCalled(t *testing.T) {
 
 func TestSelectRejectsInvalidQueries(t *testing.T) {
 	c := snapshot(t)
-	for _, q := range []task.Query{{}, {Task: " "}, {Task: strings.Repeat("x", 9000)}, {Task: "x", Threshold: 1.5}, {Task: "x", Threshold: -1}, {Task: "x", TopK: -1}, {Task: "x", TopK: 1000}} {
+	for _, q := range []task.Query{{}, {Task: " "}, {Task: strings.Repeat("x", 9000)}, {Task: "x", Threshold: 1.5},
+		{Task: "x", Threshold: -1}, {Task: "x", TopK: -1}, {Task: "x", TopK: 1000}} {
 		if _, err := task.Select(t.Context(), c.Now(), nil, q); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%.20v: %v", q, err)
 		}

@@ -344,7 +344,8 @@ func (w *work) run(ctx context.Context, code string) (*Attempt, error) {
 		return nil, nil
 	}
 	if len(done.Unknown) > 0 { // another program would make the calls again
-		r.Hint = "it was not repaired, because it is unknown whether " + strings.Join(done.Unknown, ", ") + " took effect: check that before you run it again"
+		r.Hint = "it was not repaired, because it is unknown whether " + strings.Join(done.Unknown,
+			", ") + " took effect: check that before you run it again"
 		return nil, nil
 	}
 	text := done.Error

@@ -65,7 +65,10 @@ func newPlace(t *testing.T, servers ...string) place {
 	t.Helper()
 	longtest.SkipSlow(t)
 	modules := ""
-	if len(servers) == 0 || slices.ContainsFunc(servers, func(s string) bool { return s == "everything" || s == "files" || s == "memory" }) {
+	if len(servers) == 0 || slices.ContainsFunc(servers, func(s string) bool {
+		return s == "everything" || s == "files" ||
+			s == "memory"
+	}) {
 		modules = string(wiretest.Installed(t, ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory"))
 	}
 	if err := build(); err != nil {
@@ -75,8 +78,10 @@ func newPlace(t *testing.T, servers ...string) place {
 	if err := os.Mkdir(filepath.Join(p.dir, "files"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p.env = append(os.Environ(), "SERVERS="+filepath.Join(built, "servers"), "MCP_CLIENTS="+modules, "WORK="+p.dir, "SANDPIPER_CONFIG="+p.configure(t, servers),
-		"XDG_CACHE_HOME="+filepath.Join(built, "cache"), "XDG_CONFIG_HOME="+filepath.Join(p.dir, "config"), "XDG_DATA_HOME="+filepath.Join(p.dir, "data"))
+	p.env = append(os.Environ(), "SERVERS="+filepath.Join(built, "servers"), "MCP_CLIENTS="+modules, "WORK="+p.dir,
+		"SANDPIPER_CONFIG="+p.configure(t, servers),
+		"XDG_CACHE_HOME="+filepath.Join(built, "cache"), "XDG_CONFIG_HOME="+filepath.Join(p.dir, "config"),
+		"XDG_DATA_HOME="+filepath.Join(p.dir, "data"))
 	return p
 }
 
@@ -181,7 +186,8 @@ func (p place) serve(t *testing.T) client {
 			}
 		}
 	}}
-	c.send("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	c.send("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
+		"clientInfo": map[string]any{"name": "test", "version": "1"}})
 	return c
 }
 
@@ -307,7 +313,8 @@ func TestTaskToolsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	required, _ := p.serve(t).execute(fmt.Sprintf("result = {n: get_tool_definition(n)['input_schema'].get('required', []) for n in %s}", names)).Result.(map[string]any)
+	required, _ := p.serve(t).execute(fmt.Sprintf("result = {n: get_tool_definition(n)['input_schema'].get('required', []) for n in %s}",
+		names)).Result.(map[string]any)
 	for name, values := range missing {
 		list, exists := required[name].([]any)
 		if !exists {

@@ -83,7 +83,8 @@ func TestTaskSet(t *testing.T) {
 	for _, s := range sentences(t, "dev.json") {
 		delete(seen, s.Text)
 	}
-	for _, text := range []string{"Calculate 5 + 3", "Get weather for New York and Paris, which is warmer?", "Read data.csv, sum the amount column, write the total to total.txt"} {
+	for _, text := range []string{"Calculate 5 + 3", "Get weather for New York and Paris, which is warmer?",
+		"Read data.csv, sum the amount column, write the total to total.txt"} {
 		if seen[text] {
 			t.Errorf("%q is not in dev.json", text)
 		}
@@ -232,9 +233,10 @@ func containsText(text string, item any) bool {
 		}
 	}
 	n, ok := item.(float64)
-	return ok && slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune("+-.0123456789eE", r) }), func(word string) bool {
-		return same(strings.TrimRight(word, "."), n)
-	})
+	return ok && slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return !strings.ContainsRune("+-.0123456789eE", r) }),
+		func(word string) bool {
+			return same(strings.TrimRight(word, "."), n)
+		})
 }
 
 func TestHolds(t *testing.T) {

@@ -49,7 +49,8 @@ var forms = []struct {
 	{Quoted, lazyregexp.New(`"([^"]*)"|“([^”]*)”|(?:^|[\s(\[,:])'([^']*)'`)},
 	{WebAddress, lazyregexp.New(`\bhttps?://[^\s,;]+`)},
 	{Email, lazyregexp.New(`[\p{L}\d._%+-]+@[\p{L}\d-]+(?:\.[\p{L}\d-]+)+`)},
-	{Date, lazyregexp.New(`\b\d{4}-\d{2}-\d{2}\b|\b` + months + ` \d{1,2}(?:st|nd|rd|th)?,? \d{4}\b|\b\d{1,2}(?:st|nd|rd|th|\.)? (?:of )?` + months + `,? \d{4}\b`)},
+	{Date, lazyregexp.New(`\b\d{4}-\d{2}-\d{2}\b|\b` + months + ` \d{1,2}(?:st|nd|rd|th)?,? \d{4}\b|\b\d{1,2}(?:st|nd|rd|th|\.)? (?:of )?` +
+		months + `,? \d{4}\b`)},
 	{Clock, lazyregexp.New(`\b\d{1,2}:\d{2}\b`)},
 	{Phone, lazyregexp.New(`\+\d[\d ()-]{6,}\d`)},
 	{File, lazyregexp.New(`[\p{L}\d_~.-]*(?:/[\p{L}\d_.-]+)+|[\p{L}\d_-]+(?:\.[\p{L}\d_-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,4}\b`)},

@@ -12,8 +12,9 @@ import (
 
 func TestFind(t *testing.T) {
 	names := map[wording.Kind]string{
-		wording.Quoted: "quoted", wording.WebAddress: "address", wording.Email: "email", wording.Date: "date", wording.Clock: "clock", wording.Phone: "phone",
-		wording.File: "file", wording.Expression: "expression", wording.Number: "number", wording.Proper: "name",
+		wording.Quoted: "quoted", wording.WebAddress: "address", wording.Email: "email", wording.Date: "date", wording.Clock: "clock",
+		wording.Phone: "phone",
+		wording.File:  "file", wording.Expression: "expression", wording.Number: "number", wording.Proper: "name",
 	}
 	for text, want := range map[string][]string{
 		`Write "a b" to c/d.txt`:                       {"quoted a b", "file c/d.txt"},
@@ -42,10 +43,11 @@ func TestFind(t *testing.T) {
 func TestSplit(t *testing.T) {
 	for text, want := range map[string][]string{
 		"Calculate 5 + 3": {"Calculate 5 + 3"},
-		"Read a.csv, sum the amount column, write the total to b.txt": {"Read a.csv,", "sum the amount column,", "write the total to b.txt"},
-		"Add 17 and 25, then multiply the sum by 3":                   {"Add 17 and 25, then", "multiply the sum by 3"},
-		`Write "read this, and run" to a.txt`:                         {`Write "read this, and run" to a.txt`},
-		"We are 4 friends. What is the weather in Oslo?":              {"We are 4 friends. What is the weather in Oslo?"},
+		"Read a.csv, sum the amount column, write the total to b.txt": {"Read a.csv,", "sum the amount column,",
+			"write the total to b.txt"},
+		"Add 17 and 25, then multiply the sum by 3":      {"Add 17 and 25, then", "multiply the sum by 3"},
+		`Write "read this, and run" to a.txt`:            {`Write "read this, and run" to a.txt`},
+		"We are 4 friends. What is the weather in Oslo?": {"We are 4 friends. What is the weather in Oslo?"},
 	} {
 		var got []string
 		for _, c := range wording.Split(text, wording.Find(text)) {

@@ -15,7 +15,8 @@ import (
 
 func openDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "workflows", SQL: sealed.Tables}})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"),
+		[]store.Migration{{Number: 1, Name: "workflows", SQL: sealed.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

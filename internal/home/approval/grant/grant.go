@@ -40,7 +40,8 @@ CREATE INDEX approval_grants_tools ON approval_grants (server, tool);
 `
 
 // Query selects the grants in force, see home.Names.
-const Query = "SELECT id, server || '.' || tool || ', ' || scope FROM approval_grants WHERE expires = 0 OR expires > unixepoch() * 1000 ORDER BY created DESC LIMIT 200"
+const Query = "SELECT id, server || '.' || tool || ', ' || scope FROM approval_grants WHERE expires = 0 OR expires > unixepoch() * 1000 " +
+	"ORDER BY created DESC LIMIT 200"
 
 // Scope is which calls an approval allows.
 type Scope string
@@ -180,7 +181,8 @@ func (s *Store) Revoke(ctx context.Context, id string, record func(Grant) error)
 	err = s.db.Update(ctx, func(tx *store.Tx) error {
 		g, err = scan(tx.QueryRowContext(ctx, "DELETE FROM approval_grants WHERE id = ? RETURNING "+columns, id))
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.New(fault.NotFound, "approval %.40q is for no further calls", id).WithHint("`sandpiper approvals grants` lists those that are")
+			return fault.New(fault.NotFound, "approval %.40q is for no further calls", id).
+				WithHint("`sandpiper approvals grants` lists those that are")
 		}
 		if err != nil {
 			return err

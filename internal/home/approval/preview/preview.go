@@ -185,7 +185,8 @@ func isPlural(name string) bool {
 			return false
 		}
 	}
-	return len(name) > 2 && len(name) <= 30 && strings.HasSuffix(name, "s") && !strings.HasSuffix(name, "ss") || name == "people" || name == "children"
+	return len(name) > 2 && len(name) <= 30 && strings.HasSuffix(name, "s") && !strings.HasSuffix(name, "ss") || name == "people" ||
+		name == "children"
 }
 
 // Number returns n with a comma between thousands.

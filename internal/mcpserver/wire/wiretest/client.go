@@ -64,7 +64,10 @@ func (c Client) connect(t *testing.T, to mcp.Transport) *Connection {
 	connection := &Connection{t: t}
 	if c.Progress != nil {
 		connection.token = "p"
-		options.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.Progress(r.Params.Message) }
+		options.ProgressNotificationHandler = func(_ context.Context,
+			r *mcp.ProgressNotificationClientRequest) {
+			c.Progress(r.Params.Message)
+		}
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "wiretest", Version: "1"}, &options)
 	session, err := client.Connect(t.Context(), to, &mcp.ClientSessionOptions{ProtocolVersion: c.Version})
@@ -90,7 +93,8 @@ func (c Client) sample(_ context.Context, r *mcp.CreateMessageRequest) (*mcp.Cre
 	if err != nil {
 		return nil, err
 	}
-	return &mcp.CreateMessageResult{Role: "assistant", Model: SampledModel, StopReason: "endTurn", Content: &mcp.TextContent{Text: text}}, nil
+	return &mcp.CreateMessageResult{Role: "assistant", Model: SampledModel, StopReason: "endTurn", Content: &mcp.TextContent{Text: text}},
+		nil
 }
 
 func (c Client) fill(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {

@@ -27,7 +27,8 @@ func BenchmarkFind(b *testing.B) {
 // BenchmarkSmall searches short strings, the most frequent case.
 func BenchmarkSmall(b *testing.B) {
 	f := finderWithValues(b)
-	for _, text := range []string{"active", "2026-11-02T10:20:30Z", "Customer 1234", "fix the thing that was wrong with the parser of nested lists", "https://api.example.com/repos/acme/app/commits/0a1b2c3d"} {
+	for _, text := range []string{"active", "2026-11-02T10:20:30Z", "Customer 1234",
+		"fix the thing that was wrong with the parser of nested lists", "https://api.example.com/repos/acme/app/commits/0a1b2c3d"} {
 		b.Run(fmt.Sprintf("%.20q", text), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -94,7 +94,8 @@ func isWide(text string, i, size int) bool {
 }
 
 // singleEscapes maps the one-letter escapes of JSON, Python and C.
-var singleEscapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '"': `"`, '\'': "'", '\\': `\`, '/': "/"}
+var singleEscapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '"': `"`, '\'': "'",
+	'\\': `\`, '/': "/"}
 
 // quotableChars lists the characters that patterns and Markdown escape with a backslash.
 const quotableChars = "-.@_+*() #&~"

@@ -18,11 +18,13 @@ import (
 
 // Finder finds encoded values with functions that find plain ones.
 type Finder struct {
-	Scan     func(text string) []detect.Finding             // detects values, as detect.Scanner.Scan does; nil means none
-	Known    func(text string) []detect.Finding             // finds known values, as known.Index.Find does; nil means none
-	Squeezed func(text string, gaps []int) []detect.Finding // finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means none
-	Joined   func(text string, gaps []int) []detect.Finding // finds known values of several words that are written as one, as known.Index.FindJoined does; nil means none
-	Whole    func(text string) []detect.Finding             // detects also values that Scan omits, to find the end of a value; nil means Scan
+	Scan  func(text string) []detect.Finding // detects values, as detect.Scanner.Scan does; nil means none
+	Known func(text string) []detect.Finding // finds known values, as known.Index.Find does; nil means none
+	// finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means none
+	Squeezed func(text string, gaps []int) []detect.Finding
+	// finds known values of several words that are written as one, as known.Index.FindJoined does; nil means none
+	Joined func(text string, gaps []int) []detect.Finding
+	Whole  func(text string) []detect.Finding // detects also values that Scan omits, to find the end of a value; nil means Scan
 }
 
 const (

@@ -99,7 +99,8 @@ func finder(t testing.TB, values ...string) encoded.Finder {
 }
 
 func TestFindKnownValueInAnyEncoding(t *testing.T) {
-	for _, v := range []string{"Ada Lovelace", "bob@corp.com", "Grace", "+1 (212) 555-0123", "Zoë Ünal-😀 Öz", "hunter2\"'&<", "4111 1111 1111 1111", "Иван Петров", "a, b. c/d-e_f", "x\ny z\tw"} {
+	for _, v := range []string{"Ada Lovelace", "bob@corp.com", "Grace", "+1 (212) 555-0123", "Zoë Ünal-😀 Öz", "hunter2\"'&<",
+		"4111 1111 1111 1111", "Иван Петров", "a, b. c/d-e_f", "x\ny z\tw"} {
 		f := finder(t, v)
 		f.Scan = nil
 		for name, put := range encodings {
@@ -117,7 +118,8 @@ func TestFindKnownValueInAnyEncoding(t *testing.T) {
 func TestFindDetectedValueInAnyEncoding(t *testing.T) {
 	f := finder(t)
 	f.Known = nil
-	for _, v := range []string{"bob.roe@example.com", "+1 415-555-0132", "4111 1111 1111 1111", "123-45-6789", "DE89370400440532013000", "ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "https://ada:s3cr3t7@db.example.com/"} {
+	for _, v := range []string{"bob.roe@example.com", "+1 415-555-0132", "4111 1111 1111 1111", "123-45-6789", "DE89370400440532013000",
+		"ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "https://ada:s3cr3t7@db.example.com/"} {
 		for name, put := range encodings {
 			in := put(v)
 			text := "It is here: (" + in + "). É – nothing more"
@@ -155,7 +157,8 @@ func TestFindValueInUnicode(t *testing.T) {
 			t.Fatal(name)
 		}
 		for _, v := range []string{"Ada Lovelace", "Grace", "jane.roe@example.com", "4111 1111 1111 1111"} {
-			for _, put := range []func(string) string{encodings["base64"], encodings["hex"], encodings["hex, colons"], func(v string) string { return strings.Trim(fmt.Sprintf("%+q", v), `"`) }, eachByte(`\u%04x`), eachByte("%%%02X"), latin1} {
+			for _, put := range []func(string) string{encodings["base64"], encodings["hex"], encodings["hex, colons"],
+				func(v string) string { return strings.Trim(fmt.Sprintf("%+q", v), `"`) }, eachByte(`\u%04x`), eachByte("%%%02X"), latin1} {
 				b, err := u.Encode("\ufeffx, " + v + ", y")
 				if err != nil {
 					t.Fatal(err)
@@ -207,7 +210,8 @@ func TestFindingCoversEncodedValue(t *testing.T) {
 
 func TestFindOmitsPlainValues(t *testing.T) {
 	f := finder(t, "Ada Lovelace", "1111111", "bob@corp.com")
-	for _, text := range []string{"Ada Lovelace", "Ada Lovelace\\n", "%20 Ada Lovelace", "1111111", `{"mail": \"bob@corp.com\"}`, "a+b bob@corp.com &amp; Ada Lovelace"} {
+	for _, text := range []string{"Ada Lovelace", "Ada Lovelace\\n", "%20 Ada Lovelace", "1111111", `{"mail": \"bob@corp.com\"}`,
+		"a+b bob@corp.com &amp; Ada Lovelace"} {
 		if found := f.Find(text); len(found) > 0 {
 			t.Errorf("%q: %v", text, found)
 		}
@@ -279,7 +283,8 @@ func TestFindInLongRun(t *testing.T) {
 
 func TestFindValueInPattern(t *testing.T) {
 	f := finder(t, "Ada Lovelace")
-	for _, c := range []string{`re.compile('«jane\.roe@example\.com»')`, `«131\-42\-4002» or «Ada\ Lovelace»`, `**«jane\_roe\@example.com»**`, `C:\#dir\(x)`} {
+	for _, c := range []string{`re.compile('«jane\.roe@example\.com»')`, `«131\-42\-4002» or «Ada\ Lovelace»`,
+		`**«jane\_roe\@example.com»**`, `C:\#dir\(x)`} {
 		text := strings.NewReplacer("«", "", "»", "").Replace(c)
 		if d := cmp.Diff(c, mark(text, f.Find(text))); d != "" {
 			t.Error(d)
@@ -289,9 +294,12 @@ func TestFindValueInPattern(t *testing.T) {
 
 func TestFindKnownValueAcrossLineBreak(t *testing.T) {
 	f := finder(t, "bob@corp.com", "Ada Lovelace", "+1 212 555 0123", "Grace")
-	for _, c := range []string{"dear «Ada\nLovelace», no", "> «Ada\n> Lovelace»", "'«Ada '\n   'Lovelace»'", "«bob@co\r\nrp.com»", "call «+1 212 555\n0123»\nnow",
-		"Ada Lovelace\n«Ada\n Lovelace»\nbob@corp.com", "«bob@\ncorp\n.com»", "b'«bob@'\n b'corp.'\n b'com»'", "«Ada Lovelace»", "«+1 212 555 0123»", "«A\nda\nLove\nlace»",
-		"| «+1 212\n| 555 0123»", "«+1 2 1255 5012 3» 4", "«bob@ corp .com»", "«Ada\u00ad\u200b Love\u00adlace»", "The\no Ada,\nLovelace", "Gra\nceful", "Ada,\nLovelace", "\n\n", "'\n'\n'"} {
+	for _, c := range []string{"dear «Ada\nLovelace», no", "> «Ada\n> Lovelace»", "'«Ada '\n   'Lovelace»'", "«bob@co\r\nrp.com»",
+		"call «+1 212 555\n0123»\nnow",
+		"Ada Lovelace\n«Ada\n Lovelace»\nbob@corp.com", "«bob@\ncorp\n.com»", "b'«bob@'\n b'corp.'\n b'com»'", "«Ada Lovelace»",
+		"«+1 212 555 0123»", "«A\nda\nLove\nlace»",
+		"| «+1 212\n| 555 0123»", "«+1 2 1255 5012 3» 4", "«bob@ corp .com»", "«Ada\u00ad\u200b Love\u00adlace»", "The\no Ada,\nLovelace",
+		"Gra\nceful", "Ada,\nLovelace", "\n\n", "'\n'\n'"} {
 		text := strings.NewReplacer("«", "", "»", "").Replace(c)
 		if d := cmp.Diff(c, mark(text, f.Find(text))); d != "" {
 			t.Error(d)

@@ -103,7 +103,8 @@ func fold(r rune) string {
 
 // isInvisible reports whether a character has no width.
 func isInvisible(r rune) bool {
-	return r == 0xAD || r == 0x34F || r == 0x61C || r >= 0x200B && r <= 0x200F || r >= 0x202A && r <= 0x202E || r >= 0x2060 && r <= 0x206F ||
+	return r == 0xAD || r == 0x34F || r == 0x61C || r >= 0x200B && r <= 0x200F || r >= 0x202A && r <= 0x202E ||
+		r >= 0x2060 && r <= 0x206F ||
 		r >= 0xFE00 && r <= 0xFE0F || r == 0xFEFF
 }
 

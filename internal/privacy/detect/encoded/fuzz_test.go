@@ -63,7 +63,8 @@ func mustBeFound(x *known.Index, v, in, name string) bool {
 	last, _ := utf8.DecodeLastRuneInString(v)
 	ambiguous := strings.ContainsAny(v, "<>") // the surrounding text also contains these
 	ends := !ambiguous && unicode.In(first, unicode.L, unicode.N) && unicode.In(last, unicode.L, unicode.N)
-	return ends && (name != "" && !strings.HasSuffix(name, "in bytes") || len(v) >= 7 || strings.Trim(v, "0123456789") != "") && utf8.RuneCountInString(v) >= 5
+	return ends && (name != "" && !strings.HasSuffix(name, "in bytes") || len(v) >= 7 || strings.Trim(v, "0123456789") != "") &&
+		utf8.RuneCountInString(v) >= 5
 }
 
 func uncovered(found []detect.Finding, start, end int) int {

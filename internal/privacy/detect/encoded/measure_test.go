@@ -140,12 +140,16 @@ func ordinaryTexts(size int) []named {
 	}
 	return []named{
 		{"rows", made(func() string {
-			return fmt.Sprintf(`{"id":%d,"uuid":"%08x-%04x-4%03x-a%03x-%012x","name":"Customer %d","status":"active","email":"user%d@example.com","amount":%d.%02d,"created_at":"2026-%02d-%02dT%02d:%02d:%02dZ","tags":["alpha","beta"],"description":"A record that was imported from the archive of the previous system"},`,
-				r.IntN(1e6), r.Uint32(), r.IntN(65536), r.IntN(4096), r.IntN(4096), r.Int64N(1<<48), r.IntN(1e6), r.IntN(1e6), r.IntN(10000), r.IntN(100), 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60))
+			return fmt.Sprintf(`{"id":%d,"uuid":"%08x-%04x-4%03x-a%03x-%012x","name":"Customer `+
+				`%d","status":"active","email":"user%d@example.com","amount":%d.%02d,"created_at":"2026-%02d-%02dT%02d:%02d:%02dZ","tags":["alpha","beta"],"description":"A record that was imported from the archive of the previous system"},`,
+				r.IntN(1e6), r.Uint32(), r.IntN(65536), r.IntN(4096), r.IntN(4096), r.Int64N(1<<48), r.IntN(1e6), r.IntN(1e6),
+				r.IntN(10000), r.IntN(100), 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60))
 		})},
 		{"log", made(func() string {
-			return fmt.Sprintf("2026-11-%02dT%02d:%02d:%02d.%03dZ INFO  request completed method=GET path=/api/v2/items/%d status=200 duration=%dms bytes=%d remote=10.%d.%d.%d agent=\"Mozilla/5.0 (X11; Linux x86_64)\"\n",
-				1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1000), r.IntN(1e6), r.IntN(900), r.IntN(1e5), r.IntN(256), r.IntN(256), r.IntN(256))
+			return fmt.Sprintf("2026-11-%02dT%02d:%02d:%02d.%03dZ INFO  request completed method=GET path=/api/v2/items/%d status=200 "+
+				"duration=%dms bytes=%d remote=10.%d.%d.%d agent=\"Mozilla/5.0 (X11; Linux x86_64)\"\n",
+				1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1000), r.IntN(1e6), r.IntN(900), r.IntN(1e5), r.IntN(256),
+				r.IntN(256), r.IntN(256))
 		})},
 		{"prose", made(func() string { return words[r.IntN(len(words))] + " " })},
 		{"hashes", made(func() string {
@@ -155,7 +159,8 @@ func ordinaryTexts(size int) []named {
 			return fmt.Sprintf("%d, %d,%d\t%.3f\n", r.IntN(10), r.IntN(100), r.IntN(1e6), r.Float64())
 		})},
 		{"nested JSON", made(func() string {
-			b, err := json.Marshal(fmt.Sprintf("{\"title\": \"%s %s\",\n \"body\": \"%s\"}\n", words[r.IntN(len(words))], words[r.IntN(len(words))], strings.Join(words[:r.IntN(len(words))], " ")))
+			b, err := json.Marshal(fmt.Sprintf("{\"title\": \"%s %s\",\n \"body\": \"%s\"}\n", words[r.IntN(len(words))],
+				words[r.IntN(len(words))], strings.Join(words[:r.IntN(len(words))], " ")))
 			if err != nil {
 				panic(err)
 			}
@@ -169,7 +174,8 @@ func TestFindInHostileText(t *testing.T) {
 	f := finderWithValues(t)
 	f.Known = finder(t, "Ada Lovelace").Known
 	for _, unicodeEscape := range hostile {
-		text := strings.Repeat(unicodeEscape, 150<<10/len(unicodeEscape)) + "\n (QWRhIExvdmVsYWNl) " + strings.Repeat(unicodeEscape, 150<<10/len(unicodeEscape))
+		text := strings.Repeat(unicodeEscape, 150<<10/len(unicodeEscape)) + "\n (QWRhIExvdmVsYWNl) " + strings.Repeat(unicodeEscape,
+			150<<10/len(unicodeEscape))
 		found := f.Find(text)
 		check(t, text, found)
 		at := strings.Index(text, " (QWRh") + 2
@@ -180,5 +186,7 @@ func TestFindInHostileText(t *testing.T) {
 }
 
 // hostile has units of texts that look encoded everywhere.
-var hostile = []string{"A", "%41", "a b ", "a", "41", "f", `\u0041`, `\`, `\x41`, "%", "&#65;", "&", "&amp", "+", "a+", "a, ", "a,", "41:", "0x41, ", ", 0x", "' ", "'a', ", "\n",
-	"QWRh", "QWRhIExvdmVsYWNl", strings.Repeat("QUFB", 19) + "\n", strings.Repeat("QUFB", 12) + "\n", "é", "é ", "\xff", "\xc3", "\x80", "\x00", "=", "1 ", "1, 2, ", "%E2%82", `\ud83d`, "\\n", "a@b.co ", "YUBiLmNv"}
+var hostile = []string{"A", "%41", "a b ", "a", "41", "f", `\u0041`, `\`, `\x41`, "%", "&#65;", "&", "&amp", "+", "a+", "a, ", "a,", "41:",
+	"0x41, ", ", 0x", "' ", "'a', ", "\n",
+	"QWRh", "QWRhIExvdmVsYWNl", strings.Repeat("QUFB", 19) + "\n", strings.Repeat("QUFB", 12) + "\n", "é", "é ", "\xff", "\xc3", "\x80",
+	"\x00", "=", "1 ", "1, 2, ", "%E2%82", `\ud83d`, "\\n", "a@b.co ", "YUBiLmNv"}

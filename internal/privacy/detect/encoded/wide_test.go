@@ -15,7 +15,8 @@ func TestFindKnownValueInUTF16(t *testing.T) {
 		f.Scan = nil
 		for _, name := range []string{"utf-16-le", "utf-16-be"} {
 			u, _ := encoded.UnicodeNamed(name)
-			for form, text := range map[string]string{"bare": v, "mark": "\ufeff" + v, "sentence": "Это " + v + ", she said.\r\n", "marked": "\ufeffname;mail\r\n" + v + ";none\r\n"} {
+			for form, text := range map[string]string{"bare": v, "mark": "\ufeff" + v, "sentence": "Это " + v + ", she said.\r\n",
+				"marked": "\ufeffname;mail\r\n" + v + ";none\r\n"} {
 				if form != "marked" && form != "mark" && strings.Contains(v, "王") { // two ideographs in random bytes are frequent
 					continue
 				}
@@ -24,7 +25,8 @@ func TestFindKnownValueInUTF16(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, before := range []string{"", "\x01", "\x01\x02"} {
-					for as, in := range map[string]string{"base64": base64.StdEncoding.EncodeToString(append([]byte(before), b...)), "hex": hex.EncodeToString(append([]byte(before), b...))} {
+					for as, in := range map[string]string{"base64": base64.StdEncoding.EncodeToString(append([]byte(before), b...)),
+						"hex": hex.EncodeToString(append([]byte(before), b...))} {
 						whole := "It is here: (" + in + "). É – nothing more"
 						if found := f.Find(whole); len(found) == 0 {
 							t.Errorf("%s of %q in %s, %s after %d bytes: not found in %q", form, v, name, as, len(before), whole)

@@ -108,7 +108,9 @@ func rows(size int) string {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
-		fmt.Fprintf(&b, `{"id":%d,"uuid":"%016x","name":"Customer %d","status":"active","amount":%d.%02d,"created_at":"2026-%02d-%02dT%02d:%02d:00Z","description":"A record that was imported from the archive"},`,
+		fmt.Fprintf(&b, `{"id":%d,"uuid":"%016x","name":"Customer `+
+			`%d","status":"active","amount":%d.%02d,"created_at":"2026-%02d-%02dT%02d:%02d:00Z","description":"A record that was `+
+			`imported from the archive"},`,
 			100000+i, r.Uint64(), i, r.IntN(10000), r.IntN(100), 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60))
 	}
 	return b.String()

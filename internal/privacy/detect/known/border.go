@@ -99,7 +99,8 @@ func joined(outer, inner rune) bool {
 }
 
 // unspaced are scripts without blanks between words.
-var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
+	unicode.Khmer, unicode.Myanmar}
 
 func isWordRune(r rune) bool {
 	return r != utf8.RuneError && unicode.In(r, unicode.L, unicode.M, unicode.Nd) && !unicode.In(r, unspaced...)

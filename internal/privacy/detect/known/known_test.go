@@ -43,8 +43,10 @@ func TestFind(t *testing.T) {
 		{"Ada Lovelace", "é«Ada Lovelace» Ada Lovelacé 王«Ada Lovelace»王 —«Ada Lovelace»—"},
 		{"Zoë Ünal", "«Zoë Ünal» «zoë Ünal» a«Zoë Ünal»"},
 		{"Grace", "«Grace» GRACE grace «Grace»ful dis«Grace» my_«Grace» «Grace»_x «Grace».x"},
-		{"Quarterstaff", "«quarterstaff».txt QUARTERSTAFF out/«QUARTERSTAFF»-2 zebulon-«quarterstaff» by_«quarterstaff»_v2 /«quarterstaff»/ a.«quarterstaff».b"},
-		{"Quarterstaff", "quarterstaff. Then quarterstaff, quarterstaffs.txt x_quarterstaff2 «Quarterstaff»s.txt (quarterstaff) -quarterstaff and/or «quarterstaff»~1"},
+		{"Quarterstaff", "«quarterstaff».txt QUARTERSTAFF out/«QUARTERSTAFF»-2 zebulon-«quarterstaff» by_«quarterstaff»_v2 " +
+			"/«quarterstaff»/ a.«quarterstaff».b"},
+		{"Quarterstaff", "quarterstaff. Then quarterstaff, quarterstaffs.txt x_quarterstaff2 «Quarterstaff»s.txt (quarterstaff) " +
+			"-quarterstaff and/or «quarterstaff»~1"},
 		{"quarterstaff", "«Quarterstaff» quarterstaffs by_«quarterstaff»_2 «QUARTERSTAFF»"},
 		{"Grace", "grace_period /grace/ grace.txt GRACE-1 «Grace».txt"},
 		{"Ünalöz", "«ünalöz».txt out/«ÜNALÖZ» «unaloz»-2 ünalöz unaloz"},
@@ -56,12 +58,15 @@ func TestFind(t *testing.T) {
 		{"li", "li"}, {"A", "A"}, {"1234", "1234"},
 		{"12345", "«12345» 123456 x12345 _«12345»_ 1.«12345»"},
 		{"212-555-0123", "«212-555-0123» «(212) 555 0123» «2125550123» «212.555.0123» +1 «212 - 555 - 0123»"},
-		{"212-555-0123", "«212-555-0123»4 12125550123 x«2125550123» 212 55501234 121255501234 212    5550123 212,555,0123 (see «2125550123»)"},
+		{"212-555-0123", "«212-555-0123»4 12125550123 x«2125550123» 212 55501234 121255501234 212    5550123 212,555,0123 (see " +
+			"«2125550123»)"},
 		{"+1 (212) 555-0123", "«+1 (212) 555-0123» +«12125550123» 2125550123"},
 		{"123-45-6789", "«123-45-6789» «123456789» «123 45 6789» 1«123-45-6789»1 11234567891"},
-		{"536-22-1934", "«536,221,934» «536_221_934» «536'221'934» «536.221.934» «536’221’934» «536·221·934» «536٬221٬934» «53,62,21,934» «5,3622,1934»"},
+		{"536-22-1934", "«536,221,934» «536_221_934» «536'221'934» «536.221.934» «536’221’934» «536·221·934» «536٬221٬934» " +
+			"«53,62,21,934» «5,3622,1934»"},
 		{"536-22-1934", "(«536,221,934»), «536,221,934».00 «536,221,934»,5 $«536,221,934» -«536_221_934» 000«536221934»"},
-		{"536-22-1934", "1,536,221,934 1_536_221_934 536_221_934_000 536,221,934,000 536,22,1934 536,221_934 53,6221,934 536, 221, 934 1536_221_934 536,221,9345"},
+		{"536-22-1934", "1,536,221,934 1_536_221_934 536_221_934_000 536,221,934,000 536,22,1934 536,221_934 53,6221,934 536, 221, 934 " +
+			"1536_221_934 536,221,9345"},
 		{"536-22-1934", "«536_22_1934».txt «536__22_1934» a_«536-22_1934»"},
 		{"+49 30 901820", "+«49_30_901820».txt out/«4930_901820»_b"},
 		{"(212) 555-0123", "«(212)_555-0123».txt «212_555_0123»_b"},
@@ -87,7 +92,8 @@ func TestFind(t *testing.T) {
 
 func TestFindPrefersLongestValue(t *testing.T) {
 	x := index("Ada Lovelace", "Ada Lovelace, Countess", "Ada Lovelace, Count", "Ada Lovelace, Countess of Lovelace, born Byron")
-	for _, want := range []string{"«Ada Lovelace, Countess» of x", "«Ada Lovelace, Count» x", "«Ada Lovelace», Coun", "«Ada Lovelace, Countess of Lovelace, born Byron»"} {
+	for _, want := range []string{"«Ada Lovelace, Countess» of x", "«Ada Lovelace, Count» x", "«Ada Lovelace», Coun",
+		"«Ada Lovelace, Countess of Lovelace, born Byron»"} {
 		text := unmark.Replace(want)
 		if got := mark(text, x.Find(text)); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -118,7 +124,8 @@ func TestAddRemovesOldestValue(t *testing.T) {
 		x.Add("KNOWN", fmt.Sprintf("value %d", 5+i))
 	}
 	text = "value 1, value 1001, value 1002, value 1003, 5550123, value 1004"
-	if got, want := mark(text, x.Find(text)), "value 1, value 1001, «value 1002», «value 1003», 5550123, «value 1004»"; got != want || x.Len() != 3 {
+	if got, want := mark(text, x.Find(text)), "value 1, value 1001, «value 1002», «value 1003», 5550123, «value 1004»"; got != want ||
+		x.Len() != 3 {
 		t.Errorf("got %q of %d", got, x.Len())
 	}
 }
@@ -170,7 +177,8 @@ func TestFindCoversOverlappingAndAdjacentValues(t *testing.T) {
 }
 
 func TestFindSqueezed(t *testing.T) {
-	x := index("Ada Lovelace", "DE89 3704 0044 0532 0130 00", "ghp-rux89mufsmjg", "131-42-4002", "Theo", "Zoë Li", "219-09-9999", "4111 1111 1111 1111")
+	x := index("Ada Lovelace", "DE89 3704 0044 0532 0130 00", "ghp-rux89mufsmjg", "131-42-4002", "Theo", "Zoë Li", "219-09-9999",
+		"4111 1111 1111 1111")
 	for _, c := range []struct{ text, want string }{
 		{"dear | Ada | Love | lace |, no", "dear«AdaLovelace»,no"},
 		{"DE89 | 3704 | 0044 | 0532 | 0130 | 00", "«DE89370400440532013000»"},

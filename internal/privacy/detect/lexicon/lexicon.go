@@ -100,7 +100,8 @@ func (w Words) foldedKind(word string) Kind {
 }
 
 // unaccented has letters that do not decompose into a letter and an accent.
-var unaccented = strings.NewReplacer("ł", "l", "Ł", "l", "ø", "o", "Ø", "o", "đ", "d", "Đ", "d", "ß", "ss", "æ", "ae", "Æ", "ae", "ı", "i", "ð", "d", "þ", "th")
+var unaccented = strings.NewReplacer("ł", "l", "Ł", "l", "ø", "o", "Ø", "o", "đ", "d", "Đ", "d", "ß", "ss", "æ", "ae", "Æ", "ae", "ı", "i",
+	"ð", "d", "þ", "th")
 
 // Fold returns a word in lower case without accents.
 func Fold(word string) string {

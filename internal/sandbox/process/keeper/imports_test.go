@@ -17,7 +17,8 @@ func TestKeeperImportsNothingThatIsInitializedLate(t *testing.T) {
 	late := []string{"net", "os/exec", "os/signal", "log/slog", "regexp", "text/template"}
 	for line := range strings.Lines(string(out)) {
 		name, standard, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if slices.Contains(late, name) || standard == "false" && name != "golang.org/x/sys/unix" && !strings.HasSuffix(name, "/process/keeper") {
+		if slices.Contains(late, name) || standard == "false" && name != "golang.org/x/sys/unix" && !strings.HasSuffix(name,
+			"/process/keeper") {
 			t.Errorf("the keeper imports %s", name)
 		}
 	}

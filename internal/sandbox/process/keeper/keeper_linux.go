@@ -83,7 +83,8 @@ func loadFilter(program []byte) error {
 		return errors.New("the keeper received no seccomp filter")
 	}
 	fprog := unix.SockFprog{Len: uint16(len(program) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
-	r, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
+	r, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&fprog)))
 	runtime.KeepAlive(program)
 	if errno != 0 {
 		return fmt.Errorf("loading the keeper's seccomp filter: %w", errno)
@@ -248,7 +249,8 @@ func ZygoteCommand(packages bool) (program string, args, env []string) {
 	const dir = "/python"
 	// -P and -s equal -I except that the environment is read, which is set below.
 	args = []string{"python3", "-P", "-s", "-B", "-X", "utf8", "-c",
-		"import gc, sys; gc.disable(); sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"}
+		"import gc, sys; gc.disable(); sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir +
+			"'); zygote.main()"}
 	if env = zygoteEnv; packages {
 		env = slices.Concat(env, packageEnv)
 	}

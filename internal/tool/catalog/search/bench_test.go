@@ -85,7 +85,8 @@ func BenchmarkUses30k(b *testing.B) {
 	var all []search.Use
 	for i := range 500 {
 		q := queries[i]
-		all = append(all, search.Use{Server: q.Expected[0].Server, Tool: q.Expected[0].Tool, Terms: search.Terms(q.Query), Searches: 2, Lower: 1})
+		all = append(all, search.Use{Server: q.Expected[0].Server, Tool: q.Expected[0].Tool, Terms: search.Terms(q.Query), Searches: 2,
+			Lower: 1})
 	}
 	uses := search.NewUses(all)
 	measure(b, queries, func(text string) {

@@ -45,7 +45,8 @@ const (
 
 // EmbeddingText returns the text of a tool that is embedded.
 func (d Doc) EmbeddingText() string {
-	return splitName(d.Server) + " " + splitName(d.Name) + ": " + prefix(d.Description, maxToolText) + " " + prefix(d.ServerDescription, maxServerText)
+	return splitName(d.Server) + " " + splitName(d.Name) + ": " + prefix(d.Description, maxToolText) + " " + prefix(d.ServerDescription,
+		maxServerText)
 }
 
 // splitName splits a name: listIssues and list_issues become "list Issues".

@@ -107,7 +107,8 @@ func TestCrossValidation(t *testing.T) {
 	}
 	crossed := []sampled{{}, {}}
 	var b strings.Builder
-	fmt.Fprintf(&b, "recall at 5 and 20, %d queries, %d settings of the weights\n%-10s  %-42s  %s\n", len(e.queries), settings, "suite", "weights chosen on the other suites", "weights of this version")
+	fmt.Fprintf(&b, "recall at 5 and 20, %d queries, %d settings of the weights\n%-10s  %-42s  %s\n", len(e.queries), settings, "suite",
+		"weights chosen on the other suites", "weights of this version")
 	for _, suite := range suitesOf(shipped[0]) {
 		only := func(s string) bool { return s == suite }
 		best := slices.MaxFunc(tried, func(x, y []sampled) int {
@@ -121,10 +122,12 @@ func TestCrossValidation(t *testing.T) {
 				}
 			}
 		}
-		fmt.Fprintf(&b, "%-10s  %s %s  %s %s\n", suite, best[0].interval(only), best[1].interval(only), shipped[0].interval(only), shipped[1].interval(only))
+		fmt.Fprintf(&b, "%-10s  %s %s  %s %s\n", suite, best[0].interval(only), best[1].interval(only), shipped[0].interval(only),
+			shipped[1].interval(only))
 	}
 	all := func(string) bool { return true }
-	fmt.Fprintf(&b, "%-10s  %s %s  %s %s\n", "macro", crossed[0].interval(all), crossed[1].interval(all), shipped[0].interval(all), shipped[1].interval(all))
+	fmt.Fprintf(&b, "%-10s  %s %s  %s %s\n", "macro", crossed[0].interval(all), crossed[1].interval(all), shipped[0].interval(all),
+		shipped[1].interval(all))
 	t.Log(b.String())
 	atLeast(t, "cross-validated recall at 5", crossed[0].macro(all), .50)
 }

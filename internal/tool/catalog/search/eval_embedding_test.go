@@ -27,7 +27,8 @@ func realModel(t *testing.T) *vectors.Index {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	cfg := model.Config{Provider: model.OpenAI, URL: os.Getenv("EMBEDDINGS_URL"), Model: os.Getenv("EMBEDDINGS_MODEL"), Key: os.Getenv("EMBEDDINGS_KEY")}
+	cfg := model.Config{Provider: model.OpenAI, URL: os.Getenv("EMBEDDINGS_URL"), Model: os.Getenv("EMBEDDINGS_MODEL"),
+		Key: os.Getenv("EMBEDDINGS_KEY")}
 	wheel := os.Getenv("EMBEDDINGS_WHEEL")
 	switch {
 	case wheel != "":
@@ -119,7 +120,8 @@ func TestCrossValidationWithModel(t *testing.T) {
 	}
 	model := crossed(tried)
 	compare := func(name string, k, m []sampled, keep func(string) bool) {
-		fmt.Fprintf(&b, "%-10s  keywords %s  model %s  gain %s\n", name, intervals(k, keep), intervals(m, keep), intervals(gains(k, m), keep))
+		fmt.Fprintf(&b, "%-10s  keywords %s  model %s  gain %s\n", name, intervals(k, keep), intervals(m, keep),
+			intervals(gains(k, m), keep))
 	}
 	for _, suite := range suitesOf(model[0]) {
 		compare(suite, keywords, model, func(s string) bool { return s == suite })

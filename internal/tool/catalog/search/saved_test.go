@@ -10,9 +10,11 @@ import (
 )
 
 var savedDocs = []search.Doc{
-	{Name: "list_issues", Server: "github", Category: "dev", Description: "List the issues of a repository. Filters by label.", Params: []string{"repo", "label"}},
+	{Name: "list_issues", Server: "github", Category: "dev", Description: "List the issues of a repository. Filters by label.",
+		Params: []string{"repo", "label"}},
 	{Name: "createIssue", Server: "github", Category: "dev", Description: "Create an issue.", UseCases: []string{"report a bug"}},
-	{Name: "airqualityforecast", Server: "weather", Description: "Forecast the quality of air. 空気の質", ServerDescription: "Weather and air quality, quality of air"},
+	{Name: "airqualityforecast", Server: "weather", Description: "Forecast the quality of air. 空気の質",
+		ServerDescription: "Weather and air quality, quality of air"},
 	{Name: "send", Server: "mail", Functions: []string{"send a letter"}},
 	{},
 }
@@ -24,7 +26,8 @@ func TestDecodedIndexFindsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"issue", "list issues", "repport a bug", "air quality", "空気", "sen", "send a letter", "forcast", "nothing fits", "-", ""} {
+	for _, text := range []string{"issue", "list issues", "repport a bug", "air quality", "空気", "sen", "send a letter", "forcast",
+		"nothing fits", "-", ""} {
 		for _, category := range []string{"", "dev"} {
 			q := search.Query{Text: text, Category: category}
 			if diff := cmp.Diff(x.Search(q), decoded.Search(q)); diff != "" {
@@ -50,7 +53,8 @@ func TestDecodedIndexRanksTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range e.queries {
-		if a, b := x.Search(search.Query{Text: q.Query}), decoded.Search(search.Query{Text: q.Query}); !slices.Equal(a.Found, b.Found) || a.Total != b.Total {
+		if a, b := x.Search(search.Query{Text: q.Query}), decoded.Search(search.Query{Text: q.Query}); !slices.Equal(a.Found, b.Found) ||
+			a.Total != b.Total {
 			t.Fatalf("%q: %v, and %v in the decoded index", q.Query, a, b)
 		}
 	}

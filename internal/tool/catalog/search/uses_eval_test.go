@@ -46,7 +46,8 @@ func (l learning) use(queries []queryRow) (uses []search.Use) {
 	for _, q := range queries {
 		for _, want := range q.Expected {
 			if at := l.rank(q.Query, want.Server, want.Tool, nil); at < shown {
-				uses = append(uses, search.Use{Server: want.Server, Tool: want.Tool, Terms: search.Terms(q.Query), Searches: 1, Lower: min(at, 1)})
+				uses = append(uses, search.Use{Server: want.Server, Tool: want.Tool, Terms: search.Terms(q.Query), Searches: 1,
+					Lower: min(at, 1)})
 			}
 		}
 	}

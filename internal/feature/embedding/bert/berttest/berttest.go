@@ -45,7 +45,8 @@ func Files(seed uint64) fstest.MapFS {
 		"embeddings.word_embeddings.weight": len(tokens) * hidden, "embeddings.position_embeddings.weight": positions * hidden,
 		"embeddings.token_type_embeddings.weight": 2 * hidden,
 	}
-	for _, name := range []string{"embeddings.LayerNorm", "encoder.layer.0.attention.output.LayerNorm", "encoder.layer.0.output.LayerNorm"} {
+	for _, name := range []string{"embeddings.LayerNorm", "encoder.layer.0.attention.output.LayerNorm",
+		"encoder.layer.0.output.LayerNorm"} {
 		sizes[name+".weight"], sizes[name+".bias"] = hidden, hidden
 	}
 	for name, size := range map[string][2]int{

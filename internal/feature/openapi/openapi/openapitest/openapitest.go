@@ -142,7 +142,8 @@ func (s *Server) example(w http.ResponseWriter, r *http.Request, code string, re
 	if page := max(1, number(r.URL.Query().Get("page"))); headers["Link"] != nil && page < Pages {
 		q := r.URL.Query()
 		q.Set("page", strconv.Itoa(page+1))
-		w.Header().Set("Link", fmt.Sprintf(`<http://%s%s?%s>; rel="next", <http://%s/last>; rel="last"`, r.Host, r.URL.EscapedPath(), q.Encode(), r.Host))
+		w.Header().Set("Link", fmt.Sprintf(`<http://%s%s?%s>; rel="next", <http://%s/last>; rel="last"`, r.Host, r.URL.EscapedPath(),
+			q.Encode(), r.Host))
 	}
 	if status == http.StatusFound {
 		w.Header().Set("Location", "http://codeload.example.invalid/archive")

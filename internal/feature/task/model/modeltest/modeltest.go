@@ -119,7 +119,8 @@ func (q *Question) openAI(r *http.Request, body request) (int, string) {
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case r.URL.Path == "/v1/chat/completions":
-	case r.URL.Path == "/openai/v1/chat/completions", r.URL.Path == "/openai/deployments/"+body.Model+"/chat/completions" && r.URL.Query().Get("api-version") != "":
+	case r.URL.Path == "/openai/v1/chat/completions", r.URL.Path == "/openai/deployments/"+body.Model+"/chat/completions" && r.URL.Query().
+		Get("api-version") != "":
 		key = r.Header.Get("Api-Key")
 	default:
 		return http.StatusNotFound, "no such path"
@@ -221,9 +222,11 @@ func chunks(a Reply) []string {
 	type object = map[string]any
 	chunk := func(v object) string { return "data: " + encode(v) + "\n\n" }
 	choice := func(delta object, finish any) string {
-		return chunk(object{"object": "chat.completion.chunk", "choices": []any{object{"index": 0, "delta": delta, "finish_reason": finish}}})
+		return chunk(object{"object": "chat.completion.chunk",
+			"choices": []any{object{"index": 0, "delta": delta, "finish_reason": finish}}})
 	}
-	all := []string{": keep-alive\n\n", chunk(object{"choices": []any{}, "prompt_filter_results": []any{}}), choice(object{"role": "assistant", "content": ""}, nil)}
+	all := []string{": keep-alive\n\n", chunk(object{"choices": []any{}, "prompt_filter_results": []any{}}),
+		choice(object{"role": "assistant", "content": ""}, nil)}
 	for _, part := range a.parts() {
 		all = append(all, choice(object{"content": part}, nil))
 	}
@@ -235,7 +238,8 @@ func chunks(a Reply) []string {
 	}
 	all = append(all, choice(object{}, cmp.Or(a.Stop, "stop")))
 	if !a.NoUsage {
-		all = append(all, chunk(object{"choices": []any{}, "usage": object{"prompt_tokens": InputTokens, "completion_tokens": OutputTokens}}))
+		all = append(all, chunk(object{"choices": []any{}, "usage": object{"prompt_tokens": InputTokens,
+			"completion_tokens": OutputTokens}}))
 	}
 	return append(all, "data: [DONE]\n\n")
 }
@@ -251,9 +255,11 @@ func messageEvents(a Reply) []string {
 		return "event: " + kind + "\r\ndata: " + encode(v) + "\r\n\r\n"
 	}
 	all := []string{
-		event("message_start", object{"message": object{"usage": object{"input_tokens": InputTokens - 400, "cache_read_input_tokens": 400, "output_tokens": 1}}}),
+		event("message_start", object{"message": object{"usage": object{"input_tokens": InputTokens - 400, "cache_read_input_tokens": 400,
+			"output_tokens": 1}}}),
 		event("content_block_start", object{"index": 0, "content_block": object{"type": "thinking", "thinking": ""}}),
-		event("content_block_delta", object{"index": 0, "delta": object{"type": "thinking_delta", "thinking": "```python\nresult = 0\n```"}}),
+		event("content_block_delta", object{"index": 0, "delta": object{"type": "thinking_delta",
+			"thinking": "```python\nresult = 0\n```"}}),
 		event("content_block_stop", object{"index": 0}),
 		event("content_block_start", object{"index": 1, "content_block": object{"type": "text", "text": ""}}),
 		event("ping", object{}),
@@ -268,6 +274,7 @@ func messageEvents(a Reply) []string {
 		return all
 	}
 	return append(all, event("content_block_stop", object{"index": 1}),
-		event("message_delta", object{"delta": object{"stop_reason": cmp.Or(stops[a.Stop], a.Stop)}, "usage": object{"output_tokens": OutputTokens}}),
+		event("message_delta", object{"delta": object{"stop_reason": cmp.Or(stops[a.Stop], a.Stop)},
+			"usage": object{"output_tokens": OutputTokens}}),
 		event("message_stop", object{}))
 }
