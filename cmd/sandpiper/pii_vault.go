@@ -22,8 +22,7 @@ func vaultCommands(env *cli.Env) []*cobra.Command {
 	var sure bool
 	rotate := &cobra.Command{
 		Use: "rotate", Short: "Encrypt a vault with a new key",
-		Long: "Rotate gives a tenant's vault a new data key and encrypts all values with it. Tokens do not change, and the vault can be " +
-			"used at the same time.",
+		Long: "Rotate gives a tenant's vault a new data key and encrypts all values with it, while it is in use. Tokens do not change.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withVault(cmd.Context(), env, "rotated", func(v *vault.Vault, _ string) (string, error) {

@@ -102,8 +102,7 @@ func setText(v reflect.Value, tag reflect.StructTag, text string, from Source) e
 			return err
 		}
 	default:
-		if text == "" && form != "text" || len(text) > 1000 || strings.ContainsFunc(text,
-			func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if text == "" && form != "text" || len(text) > 1000 || strings.ContainsFunc(text, isControl) {
 			return Must(text, "a name on one line")
 		}
 	}
@@ -243,3 +242,5 @@ func checkReference(text string) error {
 	return fault.New(fault.Invalid, "must be a reference to the key, not the key").
 		WithHint("write ${OPENAI_API_KEY} for a variable, or ${file:/run/secrets/key} for a file")
 }
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"strconv"
 	"time"
@@ -106,16 +107,8 @@ type taskMethods struct{ *subscriptions }
 // serveTasks serves the methods of the extension, and answers calls with tasks. As with Extension,
 // the middleware answers before the handlers of the SDK.
 func (o taskMethods) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
-	err := mcp.AddReceivingCustomMethod(server, "tasks/get",
-		func(context.Context, *mcp.ServerSession, *getTaskParams) (*passed, error) { return nil, errInternal })
-	if err == nil {
-		err = mcp.AddReceivingCustomMethod(server, "tasks/update",
-			func(context.Context, *mcp.ServerSession, *updateTaskParams) (*passed, error) { return nil, errInternal })
-	}
-	if err == nil {
-		err = mcp.AddReceivingCustomMethod(server, "tasks/cancel",
-			func(context.Context, *mcp.ServerSession, *cancelTaskParams) (*passed, error) { return nil, errInternal })
-	}
+	err := errors.Join(addTaskMethod[getTaskParams](server, "tasks/get"), addTaskMethod[updateTaskParams](server, "tasks/update"),
+		addTaskMethod[cancelTaskParams](server, "tasks/cancel"))
 	required := map[string]bool{}
 	for _, tool := range tools {
 		required[tool.Name] = tool.NeedsTask
@@ -167,6 +160,17 @@ func (o taskMethods) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) erro
 		}
 	})
 	return err
+}
+
+// addTaskMethod adds a method that the middleware answers.
+func addTaskMethod[T any, P interface {
+	*T
+	mcp.Params
+}](server *mcp.Server, name string) error {
+	return mcp.AddReceivingCustomMethod(server, name, func(context.Context, *mcp.ServerSession, P) (*passed, error) {
+		return nil,
+			errInternal
+	})
 }
 
 // acknowledge returns the answer that only acknowledges a request.
