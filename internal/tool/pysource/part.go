@@ -6,7 +6,7 @@ import "strings"
 func OneLine(expression string) string {
 	text, _ := logicalLine("("+expression+"\n)", 0)
 	if Closing(text) < len(text) { // (a) + (b)
-		return text
+		return strings.TrimSuffix(text, " )") + ")"
 	}
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, "("), ")"))
 }
