@@ -26,7 +26,8 @@ import (
 )
 
 func commands(env *cli.Env) []*cobra.Command {
-	c := cli.Group("store", "Show, check and restore the copy in a bucket", statusCommand(env), checkCommand(env), restoreCommand(env))
+	c := cli.Group("store", "Show, check and restore the copy in a bucket", statusCommand(env), checkCommand(env), restoreCommand(env),
+		adoptCommand(env))
 	c.GroupID = cli.OperationGroup
 	return []*cobra.Command{c}
 }
@@ -92,6 +93,9 @@ func eachLog(ctx context.Context, env *cli.Env, working string, f func(context.C
 		done()
 		if err != nil {
 			return err
+		}
+		if _, err := os.Lstat(filepath.Join(s.dir, nodeFile)); len(all) > 0 && errors.Is(err, fs.ErrNotExist) {
+			env.Warn(fault.Message(errOther) + ": " + fault.Hint(errOther))
 		}
 		damaged := false
 		for _, c := range all {
@@ -160,6 +164,27 @@ func printAll(env *cli.Env, all []checked) {
 			name = "(shared)"
 		}
 		env.Printf("%-20s %s\n", name, what)
+	}
+}
+
+func adoptCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "adopt", Short: "Let this data directory continue the copies of another one",
+		Long: `Adopt lets the data directory in use continue the copies in the bucket of store.bucket, which another one has written: for
+one that was restored, when the other one is not used any more. If the other one is used again, it copies nothing, and says so.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withStore(cmd.Context(), env, "", func(s *bucketStore, _ []byte) error {
+				if _, err := s.adopt(); err != nil {
+					return err
+				}
+				if env.JSON {
+					return env.WriteJSON(map[string]any{"success": true})
+				}
+				env.Printf("This data directory continues the copies in the bucket.\n")
+				return nil
+			})
+		},
 	}
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -39,7 +38,9 @@ type loop struct {
 	store *bucketStore
 	core  daemon.Core
 	lock  *flock.Flock
-	node  string
+	node  string // "" until the bucket was read
+	// failed is the message of the last error in reading it.
+	failed string
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -97,9 +98,12 @@ func (l *loop) pass(ctx context.Context) {
 		return
 	}
 	if l.node == "" {
-		name, err := l.store.node(rand.Text)
+		name, err := l.store.nodeFor(ctx)
 		if err != nil {
-			l.core.Log.Error("the data directory has no name for its copy", "error", err)
+			if message := fault.Message(err); message != l.failed && ctx.Err() == nil {
+				l.failed = message
+				l.core.Log.Error("nothing is copied to the bucket", "error", err)
+			}
 			return
 		}
 		l.node = name

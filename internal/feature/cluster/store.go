@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/blob"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/bucketlog"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -117,24 +119,35 @@ func (b *bucketStore) spool() (*os.File, error) {
 // nodeFile contains the name of a data directory in its entries.
 const nodeFile = "node"
 
-// node returns the name of the data directory, and creates it if there is none.
-func (b *bucketStore) node(random func() string) (string, error) {
-	path := filepath.Join(b.dir, nodeFile)
-	text, err := os.ReadFile(path)
+// errOther is the error of a data directory that copies nothing, because the bucket is in use.
+var errOther = fault.New(fault.Denied, "the bucket has the copies of another data directory, which this one does not continue").
+	WithHint("if the other one is not used any more: `sandpiper store adopt`; otherwise name another prefix of the bucket in store.bucket")
+
+// nodeFor returns the name of the data directory. One without a name, such as one that was restored, gets it if the bucket has
+// no copies: those of another one are continued only after adopt. The bucket is probed then.
+func (b *bucketStore) nodeFor(ctx context.Context) (string, error) {
+	text, err := os.ReadFile(filepath.Join(b.dir, nodeFile))
 	if err == nil {
 		return string(text), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	name := random()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return b.node(random)
-	}
+	names, err := b.names(ctx)
 	if err != nil {
 		return "", err
 	}
-	_, err = f.WriteString(name)
-	return name, errors.Join(err, f.Sync(), f.Close())
+	if len(names) > 0 {
+		return "", errOther
+	}
+	if err := blob.Probe(ctx, b.bucket); err != nil {
+		return "", err
+	}
+	return b.adopt()
+}
+
+// adopt names the data directory, so that it continues the copies in the bucket.
+func (b *bucketStore) adopt() (string, error) {
+	name := rand.Text()
+	return name, durable.WriteFile(filepath.Join(b.dir, nodeFile), []byte(name))
 }
