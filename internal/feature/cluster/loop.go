@@ -219,7 +219,16 @@ func (l *loop) findDeleted(ctx context.Context) error {
 			return err
 		}
 		last, h, err := lastHead(ctx, log)
-		if err != nil || last == 0 || h.Deleted || h.Node != l.node {
+		if err != nil || last == 0 || h.Node != l.node {
+			continue
+		}
+		if keep := settings(l.core.Config()).Store.Keep; h.Deleted {
+			if keep > 0 && time.Since(h.Time) > keep {
+				err = erase(ctx, log)
+			}
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		delete(l.tenants, h.Tenant)

@@ -93,3 +93,24 @@ func dropContents(ctx context.Context, log *bucketlog.Log, first, last uint64) e
 	}
 	return nil
 }
+
+// erase deletes a log with its contents. The last entry is deleted last: it tells that the rest is to be deleted.
+func erase(ctx context.Context, log *bucketlog.Log) error {
+	for name, err := range log.Contents(ctx) {
+		if err == nil {
+			err = log.Drop(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for n, err := range log.Numbers(ctx, 0) {
+		if err == nil {
+			err = log.Delete(ctx, n.N)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -69,20 +69,23 @@ func (s *shipper) sync(ctx context.Context, o original) error {
 		}
 	}
 	next := s.next()
-	put, collected, err := s.collect(ctx, o, &next)
-	if err != nil {
-		return err
-	}
 	body, err := s.shared.spool()
 	if err != nil {
 		return err
 	}
 	defer body.Close()
 	var f *pages.File
-	if db != nil {
+	if db != nil { // before the files: those that it mentions are there, unless they were deleted since
 		if f, err = s.writer.Write(ctx, body, next.Base == s.last+1); err != nil {
 			return err
 		}
+	}
+	put, collected, err := s.collect(ctx, o, &next)
+	if err != nil {
+		if f != nil {
+			f.Drop()
+		}
+		return err
 	}
 	if f == nil && !put {
 		s.known = collected
