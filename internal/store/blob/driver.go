@@ -1,7 +1,6 @@
 package blob
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -144,16 +143,26 @@ type part struct {
 	last bool
 }
 
+// smallBody is the size up to which a body takes no memory for a whole part.
+const smallBody = 64 << 10
+
 // readPart reads the first part of a body: all of it, if that is less than a part.
 func readPart(body io.Reader) ([]byte, error) {
-	var b bytes.Buffer
-	if l, ok := body.(interface{ Len() int }); ok {
-		b.Grow(min(l.Len(), partSize) + bytes.MinRead)
+	data, read := make([]byte, smallBody), 0
+	for _, size := range []int{smallBody, partSize} {
+		if size > len(data) {
+			data = append(make([]byte, 0, size), data...)[:size]
+		}
+		n, err := io.ReadFull(body, data[read:])
+		read += n
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return data[:read], nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the body of an object: %w", err)
+		}
 	}
-	if _, err := b.ReadFrom(io.LimitReader(body, partSize)); err != nil {
-		return nil, fmt.Errorf("read the body of an object: %w", err)
-	}
-	return b.Bytes(), nil
+	return data, nil
 }
 
 // parts returns the parts of a body of which the first was read. An empty body has one part. One byte is
